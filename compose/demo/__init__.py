@@ -1,0 +1,1 @@
+"""An order service that hands its slow work to the background, and proves the outcome."""

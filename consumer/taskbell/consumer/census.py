@@ -1,0 +1,66 @@
+"""Says now and then that this worker is there and how much it settled.
+
+For people and for measuring; nothing is decided from it.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+from taskbell.consumer.attempts import Attempts
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.ids import WorkerId
+from taskbell.shared.statements import upkeep
+
+_EVERY = 5.0
+
+
+class Census:
+    """One row in ``worker``, and counts added to ``queue``, every five seconds."""
+
+    def __init__(
+        self,
+        connection: DedicatedConnection,
+        worker_id: WorkerId,
+        attempts: Attempts,
+        slots: int,
+        queues: Sequence[str],
+    ) -> None:
+        self._connection = connection
+        self._worker_id = worker_id
+        self._attempts = attempts
+        self._slots = slots
+        self._queues = list(queues)
+
+    async def run(self) -> None:
+        """Report until cancelled; what could not be reported is reported the next time."""
+        while True:
+            with suppress(DatabaseAway):  # whoever claims and settles has said so
+                await self.run_once()
+            await asyncio.sleep(_EVERY)
+
+    async def run_once(self) -> None:
+        """Report once; raises ``DatabaseAway``."""
+        await self._connection.run(
+            upkeep.ATTEND,
+            worker_id=self._worker_id,
+            role="consumer",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            running=self._attempts.running,
+            slots=self._slots,
+            queues=self._queues,
+        )
+        counted = self._attempts.settled.copy()
+        if counted:
+            await self._connection.run(
+                upkeep.COUNT_SETTLED, queues=list(counted), counts=list(counted.values())
+            )
+            self._attempts.settled -= counted
+
+    async def depart(self) -> None:
+        """Take the row away; raises ``DatabaseAway``."""
+        await self._connection.run(upkeep.DEPART, worker_id=self._worker_id)

@@ -1,0 +1,171 @@
+"""The keeper: extends leases from a thread and a connection of its own.
+
+So a handler that blocks the event loop, or one that holds every connection of a pool, keeps its
+lease. The keeper watches the loop and names the stack that blocks it; the loop watches the keeper,
+and ends a handler whose lease could not be extended before it runs out.
+"""
+
+import asyncio
+import random
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+
+from taskbell.consumer.leases import Lease
+from taskbell.shared.database import Database, cut
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.events import DatabaseFound, DatabaseLost, LoopBlocked, Observer
+from taskbell.shared.ids import WorkerId
+from taskbell.shared.statements import lease as statements
+
+_BEATS_PER_LEASE = 3
+_BUSY_SECONDS = 0.2
+_TICK = 0.1
+_BLOCKED_SECONDS = 2.0
+_RECONNECT_SECONDS = 0.5
+_UNANSWERED_SECONDS = 5.0
+
+Report = Callable[[Lease, str], None]
+"""Called on the event loop with ``lost`` or ``cancel``."""
+
+
+class Keeper:
+    """Beats for every lease it holds, until it is stopped; retries for ever."""
+
+    def __init__(
+        self, database: Database, worker_id: WorkerId, observe: Observer, report: Report
+    ) -> None:
+        self._database = database
+        self._worker_id = worker_id
+        self._observe = observe
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._loop_seen = time.monotonic()
+        self._held: dict[Lease, float] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._beating_since: float | None = None
+        self._connection: Connection[Any] | None = None
+        self._thread = threading.Thread(target=self._run, name="taskbell-keeper", daemon=True)
+
+    async def start(self) -> None:
+        """Open the connection, then start beating; raises ``DatabaseAway``.
+
+        A worker that has no such connection must not claim.
+        """
+        self._connection = await asyncio.to_thread(self._database.connect_blocking, "keeper")
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End the thread and close its connection."""
+        self._stopping.set()
+        self.unhang(after=0.0)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
+
+    def hold(self, leases: Sequence[Lease]) -> None:
+        """Beat for these from now on."""
+        with self._lock:
+            self._held.update((each, each.deadline - _beat_before(each)) for each in leases)
+
+    def forget(self, leases: Sequence[Lease]) -> None:
+        """Beat no more for these."""
+        with self._lock:
+            for each in leases:
+                self._held.pop(each, None)
+
+    def held(self) -> list[Lease]:
+        """Every lease it beats for."""
+        with self._lock:
+            return list(self._held)
+
+    def unhang(self, after: float = _UNANSWERED_SECONDS) -> None:
+        """Break a beat that has gone unanswered for too long; it is then tried anew."""
+        since, connection = self._beating_since, self._connection
+        if since is not None and connection is not None and time.monotonic() - since >= after:
+            cut(connection)
+
+    def _run(self) -> None:
+        blocked = False
+        while not self._stopping.wait(_TICK):
+            blocked = self._watch_loop(blocked)
+            due = self._due()
+            if due:
+                self._beat(due)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _watch_loop(self, blocked: bool) -> bool:  # noqa: FBT001 - what the last tick found
+        silent = time.monotonic() - self._loop_seen
+        if silent < _BLOCKED_SECONDS:
+            self._loop.call_soon_threadsafe(self._see_loop)
+            return False
+        if not blocked:
+            # There is no other way to see what another thread is doing.
+            frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            frame = frames.get(self._loop_thread)
+            stack = "".join(traceback.format_stack(frame)) if frame else ""
+            self._observe(LoopBlocked(silent, stack))
+        return True
+
+    def _see_loop(self) -> None:
+        self._loop_seen = time.monotonic()
+
+    def _due(self) -> list[Lease]:
+        now = time.monotonic()
+        with self._lock:
+            return [each for each, beat_at in self._held.items() if beat_at <= now]
+
+    def _beat(self, due: list[Lease]) -> None:
+        started = self._beating_since = time.monotonic()
+        try:
+            answers = self._ask(due)
+        except (psycopg.Error, DatabaseAway) as error:
+            self._observe(DatabaseLost("keeper", str(error)))
+            self._stopping.wait(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
+            return
+        finally:
+            self._beating_since = None
+        with self._lock:
+            for each in due:
+                self._take_answer(each, answers[each.task_id, each.attempt], started)
+
+    def _ask(self, due: list[Lease]) -> dict[tuple[object, int], str]:
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = self._connection = self._database.connect_blocking("keeper")
+            self._observe(DatabaseFound("keeper"))
+        parameters = {
+            "task_ids": [each.task_id for each in due],
+            "attempts": [each.attempt for each in due],
+            "leases": [each.seconds for each in due],
+            "worker_id": self._worker_id,
+        }
+        rows = connection.execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()
+        return {(row.task_id, row.attempt): row.answer for row in rows}
+
+    def _take_answer(self, each: Lease, answer: str, started: float) -> None:
+        if each not in self._held:  # settled meanwhile
+            return
+        match answer:
+            case "held" | "cancel":
+                each.deadline = started + each.seconds
+                self._held[each] = each.deadline - _beat_before(each)
+            case "busy":
+                self._held[each] = time.monotonic() + _BUSY_SECONDS
+            case _:
+                del self._held[each]
+        if answer in {"lost", "cancel"}:
+            self._loop.call_soon_threadsafe(self._report, each, answer)
+
+
+def _beat_before(lease: Lease) -> float:
+    """Seconds before the deadline at which the next beat is due."""
+    return lease.seconds * (1 - 1 / _BEATS_PER_LEASE)

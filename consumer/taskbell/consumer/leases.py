@@ -1,0 +1,117 @@
+"""The lease as its holder sees it, and the claim that takes it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+from taskbell.consumer.context import Context
+from taskbell.consumer.registry import DEFAULT_LEASE, Registration
+from taskbell.shared.database import DedicatedConnection, Rows
+from taskbell.shared.floors import Floors
+from taskbell.shared.ids import TaskId, WorkerId
+from taskbell.shared.limits import LEVELS
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements import claim, lease
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """The right to run one attempt, and what its handler needs."""
+
+    context: Context
+    used: int
+    """Tries used, this one included."""
+    payload: object
+    seconds: float
+    """How long it lasts from one beat to the next."""
+    deadline: float
+    """Monotonic; from here on somebody else may hold the task. Renewed by the keeper."""
+    lost: Event
+    """Set when somebody else may hold the task; the handler sees it as ``context.lost``."""
+    cancelled: Event
+    """Set when cancellation was asked for; the handler sees it as ``context.cancelled``."""
+    announced_for: float | None
+    """Seconds from its announcement to its claim; None if nobody announced it."""
+    claimed_at: float = field(default_factory=time.monotonic)
+
+    def age(self) -> float:
+        """Seconds since it was claimed."""
+        return time.monotonic() - self.claimed_at
+
+    @property
+    def task_id(self) -> UUID:
+        """The task."""
+        return self.context.task_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt at it; with the worker's name the fence."""
+        return self.context.attempt
+
+
+class Claims:
+    """Takes leases for one worker, on a connection of its own."""
+
+    def __init__(
+        self,
+        connection: DedicatedConnection,
+        worker_id: WorkerId,
+        registrations: Iterable[Registration],
+    ) -> None:
+        self._connection = connection
+        self._worker_id = worker_id
+        self._seconds = {each.task_type: each.lease for each in registrations}
+        self._lease_by_type = json.dumps(self._seconds)
+        self._floors = Floors()
+
+    async def by_ids(self, task_ids: Sequence[TaskId], limit: int) -> list[Lease]:
+        """Claim what an announcement named; raises ``DatabaseAway``."""
+        return await self._claim(claim.BY_IDS, limit, task_ids=list(task_ids))
+
+    async def by_queue(self, queue: str, limit: int) -> list[Lease]:
+        """Claim the first due tasks of a queue; raises ``DatabaseAway``."""
+        floors = await self._floors.of(queue, self._connection)
+        return await self._claim(
+            claim.BY_QUEUE, limit, queue=queue, levels=list(LEVELS), floors=floors
+        )
+
+    async def unknown(self, known: Sequence[UUID]) -> list[Lease]:
+        """Find leases whose claim was committed although its answer was lost."""
+        asked = asyncio.get_running_loop().time()
+        rows = await self._connection.run(
+            lease.UNKNOWN, worker_id=self._worker_id, known=list(known)
+        )
+        found = [self._lease(row, asked + row.remaining) for row in rows]
+        # One that is about to run out may be one we gave up on ourselves: let it.
+        return [each for each in found if each.deadline - asked > each.seconds / 2]
+
+    async def _claim(self, statement: Statement, limit: int, **door: object) -> list[Lease]:
+        # The clock starts before the claim is sent: the lease cannot end earlier than we think.
+        asked = asyncio.get_running_loop().time()
+        rows: Rows = await self._connection.run(
+            statement,
+            limit=limit,
+            worker_id=self._worker_id,
+            lease_by_type=self._lease_by_type,
+            lease=DEFAULT_LEASE,
+            **door,
+        )
+        return [
+            self._lease(row, asked + self._seconds.get(row.type, DEFAULT_LEASE)) for row in rows
+        ]
+
+    def _lease(self, row: Any, deadline: float) -> Lease:
+        lost, cancelled = Event(), Event()
+        context = Context(
+            row.task_id, row.attempt, row.type, row.queue, row.owner_id,
+            row.correlation_id, row.traceparent, row.created_at, lost, cancelled,
+        )  # fmt: skip
+        seconds = self._seconds.get(row.type, DEFAULT_LEASE)
+        return Lease(
+            context, row.used, row.payload, seconds, deadline, lost, cancelled, row.announced_for
+        )

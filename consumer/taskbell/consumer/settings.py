@@ -1,0 +1,30 @@
+"""What an operator sets for a consumer, on top of what every process knows."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from taskbell.shared.settings import Settings
+
+
+def _names(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+class ConsumerSettings(Settings):
+    """Settings of ``taskbell consumer``."""
+
+    slots: int = Field(default=20, ge=1, le=10_000)
+    """How many handlers run at once."""
+
+    queues: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = ()
+    """Comma-separated; empty: the queues of the application's handlers."""
+
+    poll_interval: float = Field(default=5.0, gt=0, le=60)
+    """Seconds between polls while RabbitMQ announces; the safety net."""
+
+    grace: float = Field(default=25.0, ge=0)
+    """Seconds that handlers get to finish after the first SIGTERM."""

@@ -1,0 +1,27 @@
+"""Hands work to the background in the transaction that creates it."""
+
+from taskbell.producer.client import AsyncProducer, Producer
+from taskbell.producer.new_task import NewTask
+from taskbell.producer.submission import Enqueued
+from taskbell.producer.typed_task import TypedTask
+from taskbell.shared.errors import (
+    IdempotencyConflict,
+    InvalidTask,
+    TaskbellError,
+    UnsupportedConnection,
+)
+from taskbell.shared.ids import TaskId, new_task_id
+
+__all__ = [
+    "AsyncProducer",
+    "Enqueued",
+    "IdempotencyConflict",
+    "InvalidTask",
+    "NewTask",
+    "Producer",
+    "TaskId",
+    "TaskbellError",
+    "TypedTask",
+    "UnsupportedConnection",
+    "new_task_id",
+]

@@ -1,0 +1,179 @@
+"""The birth of tasks: idempotency key, ``task`` and ``outbox`` in one statement.
+
+The only SQL of the producer. Each text runs in the caller's transaction, answers one row per task
+asked for (``task_id, created, same_request, rung``) and never raises because a task, an id or a key
+is already there.
+"""
+
+from dataclasses import dataclass
+
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements.bell import ring
+
+_TASK_COLUMNS = """id, owner_id, type, queue, partition_key, partition_seq, correlation_id,
+        traceparent, scheduled_at, max_attempts, priority, payload"""
+
+# A task whose id is taken is left alone. What the outbox needs to know comes back.
+_UNLESS_THERE = """ON CONFLICT (id) DO NOTHING
+    RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq"""
+
+# A task with a partition key always starts parked: whether it is the head cannot be told from the
+# snapshot of one of two concurrent transactions. The promoter tells.
+_ENTRY = """o AS (
+    INSERT INTO taskbell.outbox
+        (task_id, queue, priority, publish_at, parked, partition_key, partition_seq)
+    SELECT id, queue, priority, scheduled_at, partition_key IS NOT NULL,
+           partition_key, partition_seq
+    FROM t
+)"""
+
+_VALUES = """:owner_id, :type, :queue, CAST(:partition_key AS text),
+           CASE WHEN CAST(:partition_key AS text) IS NOT NULL
+                THEN nextval('taskbell.partition_seq') END,
+           :correlation_id, :traceparent,
+           GREATEST(clock_timestamp(),
+                    COALESCE(CAST(:scheduled_at AS timestamptz),
+                             clock_timestamp()
+                             + make_interval(secs => COALESCE(CAST(:delay AS float8), 0)))),
+           :max_attempts, :priority, CAST(:payload AS jsonb)"""
+
+_ASK = """ask AS MATERIALIZED (
+    SELECT * FROM unnest(
+        CAST(:id AS uuid[]), CAST(:owner_id AS text[]), CAST(:type AS text[]),
+        CAST(:queue AS text[]), CAST(:partition_key AS text[]), CAST(:correlation_id AS text[]),
+        CAST(:scheduled_at AS timestamptz[]), CAST(:delay AS float8[]),
+        CAST(:max_attempts AS smallint[]), CAST(:priority AS smallint[]),
+        CAST(:payload AS text[]){key_arrays}
+    ) WITH ORDINALITY AS a(id, owner_id, type, queue, partition_key, correlation_id,
+                           scheduled_at, delay, max_attempts, priority, payload{key_columns}, n)
+)"""
+
+# Read in the caller's order, so that the line of a partition keeps it.
+_ASKED_VALUES = """a.id, a.owner_id, a.type, a.queue, a.partition_key,
+           CASE WHEN a.partition_key IS NOT NULL THEN nextval('taskbell.partition_seq') END,
+           a.correlation_id, CAST(:traceparent AS text),
+           GREATEST(clock_timestamp(),
+                    COALESCE(a.scheduled_at,
+                             clock_timestamp() + make_interval(secs => COALESCE(a.delay, 0)))),
+           a.max_attempts, a.priority, CAST(a.payload AS jsonb)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Births:
+    """The four ways in which tasks are born."""
+
+    one: Statement
+    one_with_key: Statement
+    many: Statement
+    many_with_keys: Statement
+
+
+def _births(bell: str, rung: str) -> Births:
+    return Births(
+        one=_one(bell, rung),
+        one_with_key=_one_with_key(bell, rung),
+        many=_many(bell, rung),
+        many_with_keys=_many_with_keys(bell, rung),
+    )
+
+
+def _one(bell: str, rung: str) -> Statement:
+    return Statement(f"""
+WITH t AS (
+    INSERT INTO taskbell.task ({_TASK_COLUMNS})
+    VALUES (:id, {_VALUES})
+    {_UNLESS_THERE}
+), {_ENTRY}{bell}
+SELECT CAST(:id AS uuid) AS task_id, EXISTS (SELECT FROM t) AS created,
+       true AS same_request, {rung} AS rung
+""")
+
+
+def _one_with_key(bell: str, rung: str) -> Statement:
+    # DO UPDATE waits for a concurrent first use and returns the row it committed; DO NOTHING would
+    # return none, and a SELECT beside it has the older snapshot. A known key is only read.
+    return Statement(f"""
+WITH known AS MATERIALIZED (
+    SELECT i.task_id, i.request_hash FROM taskbell.idempotency i
+    WHERE i.owner_id = :owner_id AND i.key_hash = CAST(:key_hash AS bytea)
+), first AS (
+    INSERT INTO taskbell.idempotency AS i (owner_id, key_hash, task_id, request_hash)
+    SELECT :owner_id, CAST(:key_hash AS bytea), CAST(:id AS uuid), CAST(:request_hash AS bytea)
+    WHERE NOT EXISTS (SELECT FROM known)
+    ON CONFLICT (owner_id, key_hash) DO UPDATE SET task_id = i.task_id
+    RETURNING i.task_id, i.request_hash
+), fate AS MATERIALIZED (
+    SELECT task_id, request_hash FROM known UNION ALL SELECT task_id, request_hash FROM first
+), t AS (
+    INSERT INTO taskbell.task ({_TASK_COLUMNS}, idempotency_hash)
+    SELECT f.task_id, {_VALUES}, CAST(:key_hash AS bytea)
+    FROM fate f WHERE f.task_id = CAST(:id AS uuid) AND NOT EXISTS (SELECT FROM known)
+    {_UNLESS_THERE}
+), {_ENTRY}{bell}
+SELECT f.task_id, EXISTS (SELECT FROM t) AS created,
+       f.request_hash = CAST(:request_hash AS bytea) AS same_request, {rung} AS rung
+FROM fate f
+""")
+
+
+def _many(bell: str, rung: str) -> Statement:
+    return Statement(f"""
+WITH {_ASK.format(key_arrays="", key_columns="")}, t AS (
+    INSERT INTO taskbell.task ({_TASK_COLUMNS})
+    SELECT {_ASKED_VALUES}
+    FROM (SELECT * FROM ask ORDER BY n) a
+    {_UNLESS_THERE}
+), {_ENTRY}{bell}
+SELECT a.id AS task_id, t.id IS NOT NULL AS created, true AS same_request, {rung} AS rung
+FROM ask a LEFT JOIN t ON t.id = a.id ORDER BY a.n
+""")
+
+
+def _many_with_keys(bell: str, rung: str) -> Statement:
+    # The first of equal keys proposes: one statement may not offer a key twice. Keys go in byte
+    # order, whatever the database's collation, so that overlapping batches never deadlock.
+    ask = _ASK.format(
+        key_arrays=", CAST(:key_hash AS bytea[]), CAST(:request_hash AS bytea[])",
+        key_columns=", key_hash, request_hash",
+    )
+    return Statement(f"""
+WITH {ask}, proposed AS MATERIALIZED (
+    SELECT DISTINCT ON (owner_id, key_hash) owner_id, key_hash, id, request_hash
+    FROM ask WHERE key_hash IS NOT NULL ORDER BY owner_id, key_hash, n
+), known AS MATERIALIZED (
+    SELECT p.owner_id, p.key_hash, i.task_id, i.request_hash
+    FROM proposed p JOIN taskbell.idempotency i USING (owner_id, key_hash)
+), first AS (
+    INSERT INTO taskbell.idempotency AS i (owner_id, key_hash, task_id, request_hash)
+    SELECT p.owner_id, p.key_hash, p.id, p.request_hash FROM proposed p
+    WHERE NOT EXISTS (SELECT FROM known k
+                      WHERE k.owner_id = p.owner_id AND k.key_hash = p.key_hash)
+    ORDER BY p.key_hash, p.owner_id COLLATE "C"
+    ON CONFLICT (owner_id, key_hash) DO UPDATE SET task_id = i.task_id
+    RETURNING i.owner_id, i.key_hash, i.task_id, i.request_hash
+), fate AS MATERIALIZED (
+    SELECT owner_id, key_hash, task_id, request_hash, false AS fresh FROM known
+    UNION ALL SELECT owner_id, key_hash, task_id, request_hash, true FROM first
+), t AS (
+    INSERT INTO taskbell.task ({_TASK_COLUMNS}, idempotency_hash)
+    SELECT {_ASKED_VALUES}, a.key_hash
+    FROM (SELECT ask.* FROM ask
+          LEFT JOIN fate f ON f.owner_id = ask.owner_id AND f.key_hash = ask.key_hash
+          WHERE ask.key_hash IS NULL OR (f.fresh AND f.task_id = ask.id)
+          ORDER BY ask.n) a
+    {_UNLESS_THERE}
+), {_ENTRY}{bell}
+SELECT COALESCE(f.task_id, a.id) AS task_id, t.id IS NOT NULL AS created,
+       COALESCE(f.request_hash = a.request_hash, true) AS same_request, {rung} AS rung
+FROM ask a
+LEFT JOIN fate f ON f.owner_id = a.owner_id AND f.key_hash = a.key_hash
+LEFT JOIN t ON t.id = a.id
+ORDER BY a.n
+""")
+
+
+RINGING = _births(bell=f", {ring('t')}", rung="(SELECT count(*) FROM rung)")
+"""Rings the doorbell if somebody sleeps."""
+
+SILENT = _births(bell="", rung="0")
+"""Never rings: NOTIFY makes PREPARE TRANSACTION fail."""

@@ -1,0 +1,242 @@
+"""The relay's loop: promote, mark, publish, take back what was not published, rest at the bell.
+
+Entries are chosen by their state, never by an id cursor: the order of commits is not the order of
+ids. Any number of relays may run; a mark is what keeps them out of each other's way.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psycopg
+
+from taskbell.relay.coalesce import Announcement, coalesce
+from taskbell.relay.lane import Fate, Lane
+from taskbell.relay.publisher import Publisher
+from taskbell.shared.database import Database, DedicatedConnection, Rows
+from taskbell.shared.doorbell import Doorbell
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.events import (
+    AnnouncementRefused,
+    DatabaseFound,
+    DatabaseLost,
+    Event,
+    Observer,
+    StatementFailed,
+    TasksAnnounced,
+)
+from taskbell.shared.floors import Floors
+from taskbell.shared.ids import TaskId
+from taskbell.shared.limits import LEVELS
+from taskbell.shared.maintenance.promote import Promoter
+from taskbell.shared.statements import outbox
+
+_PURPOSE = "relay"
+_RECONNECT_SECONDS = 1.0
+# A pass reads up to a window in vain while consumers are behind: a tenth of a core at most.
+_EMPTY_REST = 10
+# A pass that found some work leaves as much time again for more to gather in one announcement.
+_PARTIAL_REST = 1
+_LONGEST_REST = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    lane: Lane
+    announcement: Announcement
+    fate: "asyncio.Task[Fate]"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass did: tasks whose announcement was confirmed, and whether more surely wait."""
+
+    tasks: int = 0
+    full: bool = False
+
+    @property
+    def rest_factor(self) -> int:
+        """How many times its own duration the relay rests after it, at least."""
+        if self.full:
+            return 0
+        return _PARTIAL_REST if self.tasks else _EMPTY_REST
+
+
+class Relay:
+    """Announces what is due, until ``stop()``."""
+
+    def __init__(
+        self,
+        database: Database,
+        publisher: Publisher,
+        doorbell: Doorbell,
+        observe: Observer,
+        *,
+        window: int = 2000,
+        batch: int = 1000,
+    ) -> None:
+        self._connection = DedicatedConnection(database, _PURPOSE)
+        self._publisher = publisher
+        self._doorbell = doorbell
+        self._observe = observe
+        self._window = window
+        self._batch = batch
+        self._promoter = Promoter()
+        self._floors = Floors()
+        self._lanes: dict[str, Lane] = {}
+        self._refused: list[TaskId] = []
+        self._connections = 0
+        self._connected_at = datetime(1970, 1, 1, tzinfo=UTC)
+        self._stopping = asyncio.Event()
+        self._away = False
+
+    def stop(self) -> None:
+        """Let the running pass be the last."""
+        self._stopping.set()
+        self._doorbell.wake()
+
+    async def run(self) -> None:
+        """Pass and rest until ``stop()``; a database or a broker that is away is waited for."""
+        try:
+            while not self._stopping.is_set():
+                await self._go_on()
+            with suppress(DatabaseAway, psycopg.Error):  # the row in `bell` runs out by itself
+                await self._doorbell.leave(self._connection)
+        finally:
+            await self._connection.close()
+
+    async def _go_on(self) -> None:
+        try:
+            await self._pass_and_rest()
+        except DatabaseAway as error:
+            await self._wait_out(DatabaseLost(_PURPOSE, str(error)))
+        except psycopg.Error as error:
+            await self._wait_out(StatementFailed(_PURPOSE, str(error)))
+
+    async def _pass_and_rest(self) -> None:
+        started = _now()
+        done = await self.run_once()
+        ended = _now()
+        if self._away:
+            self._away = False
+            self._observe(DatabaseFound(_PURPOSE))
+        if not self._stopping.is_set():
+            await self._doorbell.rest(self._connection, worked=done.tasks > 0)
+            rest = min(_LONGEST_REST, done.rest_factor * (ended - started))
+            await self._pause(ended + rest - _now())
+
+    async def _wait_out(self, trouble: Event) -> None:
+        if not self._away:  # said once, however long it lasts
+            self._away = True
+            self._observe(trouble)
+        await self._pause(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
+
+    async def _pause(self, seconds: float) -> None:
+        if seconds > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+
+    async def run_once(self) -> Pass:
+        """Make one pass over all queues; raises ``DatabaseAway``."""
+        promoted = await self._promoter.run_once(self._connection)
+        if promoted is not None:
+            self._observe(promoted)
+        await self._take_back()
+        if not await self._meet_broker():
+            return Pass()  # no marks while nobody could hear of them
+        done = await self._announce_waiting()
+        await self._take_back()
+        return done
+
+    async def _meet_broker(self) -> bool:
+        """Tell whether the broker is there; note since when, by the database's clock."""
+        if not self._publisher.connected:
+            return False
+        if self._publisher.connections != self._connections:
+            connections = self._publisher.connections
+            self._connected_at = (await self._connection.run(outbox.CLOCK))[0].now
+            self._connections = connections
+        return True
+
+    async def _announce_waiting(self) -> Pass:
+        sent: list[_Sent] = []
+        trouble: DatabaseAway | psycopg.Error | None = None
+        full = False
+        async with asyncio.TaskGroup() as background:
+            try:
+                for lane in await self._open_lanes():
+                    # Mark committed, then publish: a consumer claims within a millisecond, and
+                    # would skip an entry that a mark still locks, and spend the announcement.
+                    batch = lane.batch(self._batch)
+                    marked = await self._mark(lane, batch)
+                    full = full or len(marked) == self._batch
+                    for announcement in coalesce(lane.queue, marked):
+                        publishing = background.create_task(self._publisher.publish(announcement))
+                        sent.append(_Sent(lane, announcement, publishing))
+            except (DatabaseAway, psycopg.Error) as error:
+                trouble = error  # what is marked is published all the same
+        tasks = self._judge(sent)
+        if trouble is not None:
+            raise trouble
+        return Pass(tasks, full and tasks > 0)
+
+    async def _open_lanes(self) -> Iterable[Lane]:
+        queues = [row.queue for row in await self._connection.run(outbox.WAITING_QUEUES)]
+        self._lanes = {queue: self._lanes.get(queue) or Lane(queue) for queue in queues}
+        now = _now()
+        return [lane for lane in self._lanes.values() if lane.is_open(now)]
+
+    async def _mark(self, lane: Lane, batch: int) -> Rows:
+        """Mark a batch of a queue that RabbitMQ knows; it is committed on return."""
+        fate = await self._publisher.prepare(lane.queue)
+        if fate is not Fate.CONFIRMED:
+            lane.judge({fate}, _now(), random.random())  # noqa: S311 - jitter
+            self._observe(AnnouncementRefused(lane.queue, 0, fate))
+            return []
+        return await self._connection.run(
+            outbox.ANNOUNCE,
+            queue=lane.queue,
+            levels=list(LEVELS),
+            floors=await self._floors.of(lane.queue, self._connection),
+            window=self._window,
+            batch=batch,
+            mark_age=outbox.MARK_SECONDS,
+            connected_at=self._connected_at,
+        )
+
+    def _judge(self, sent: list[_Sent]) -> int:
+        """Learn what became of a pass's announcements; returns the tasks that were announced."""
+        by_lane: dict[str, list[_Sent]] = {}
+        for one in sent:
+            by_lane.setdefault(one.lane.queue, []).append(one)
+        return sum(self._judge_lane(queue, ones) for queue, ones in by_lane.items())
+
+    def _judge_lane(self, queue: str, sent: list[_Sent]) -> int:
+        tasks: dict[Fate, int] = {}
+        for one in sent:
+            fate = one.fate.result()
+            tasks[fate] = tasks.get(fate, 0) + len(one.announcement.task_ids)
+            if fate is not Fate.CONFIRMED:
+                self._refused.extend(one.announcement.task_ids)
+        sent[0].lane.judge(set(tasks), _now(), random.random())  # noqa: S311 - jitter
+        confirmed = tasks.pop(Fate.CONFIRMED, 0)
+        if confirmed:
+            messages = sum(one.fate.result() is Fate.CONFIRMED for one in sent)
+            self._observe(TasksAnnounced(queue, messages, confirmed))
+        for fate, count in tasks.items():
+            self._observe(AnnouncementRefused(queue, count, fate))
+        return confirmed
+
+    async def _take_back(self) -> None:
+        """Unmark what was not announced, so that it is announced again before its mark expires."""
+        if self._refused:
+            await self._connection.run(outbox.UNANNOUNCE, task_ids=self._refused)
+            self._refused = []
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,52 @@
+"""`taskbell migrate`: the schema, for operators and for DBAs who run the SQL themselves."""
+
+from typing import Annotated
+
+import typer
+
+from taskbell.shared import migration
+from taskbell.shared.cli.ending import fail
+from taskbell.shared.migration import MigrationError, SchemaState
+
+__all__ = ["migrate", "register"]
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url", envvar="TASKBELL_DATABASE_URL", help="postgresql://user:password@host/db"
+    ),
+]
+Sql = Annotated[
+    bool, typer.Option("--sql", help="Print the script for an empty database and change nothing.")
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Only tell whether the schema fits; exit code 1 if not.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("migrate")(migrate)
+
+
+def migrate(*, database_url: DatabaseUrl = None, sql: Sql = False, check: Check = False) -> None:
+    """Bring the database's schema to what this version needs; any number may run it at once."""
+    if sql and check:
+        fail("--sql prints a script and --check asks a database: choose one", code=2)
+    if sql:
+        typer.echo(migration.sql(), nl=False)
+        return
+    if not database_url:
+        fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
+    state = _reached(database_url, only_look=check)
+    if not state.ready:
+        fail(str(state))
+    typer.echo(str(state))
+
+
+def _reached(database_url: str, *, only_look: bool) -> SchemaState:
+    try:
+        if not only_look:
+            migration.upgrade(database_url)
+        return migration.check(database_url)
+    except MigrationError as error:
+        fail(str(error))

@@ -1,0 +1,46 @@
+"""Where each priority level of a queue begins: a hint that keeps passes cheap.
+
+While some transaction holds an old snapshot, dead index entries cannot be removed, and a pass that
+starts at the beginning of time walks them all. An entry that appears below its floor (a transaction
+that committed late) is seen at the next refresh.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.limits import LEVELS
+from taskbell.shared.statements import outbox
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_REFRESH_SECONDS = 1.0
+_REST_FACTOR = 20
+
+
+@dataclass(slots=True)
+class _Known:
+    floors: list[datetime]
+    refresh_at: float
+
+
+class Floors:
+    """The floors of every queue a process looks at, refreshed once a second."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    async def of(self, queue: str, connection: DedicatedConnection) -> list[datetime]:
+        """Return one instant for each of ``LEVELS``; raises ``DatabaseAway``."""
+        now = asyncio.get_running_loop().time()
+        known = self._known.get(queue)
+        if known is None or now >= known.refresh_at:
+            rows = await connection.run(outbox.FLOORS, queue=queue, levels=list(LEVELS))
+            heads = {row.priority: row.head for row in rows}
+            took = asyncio.get_running_loop().time() - now
+            known = _Known(
+                [heads[level] or _BEGINNING for level in LEVELS],
+                now + max(_REFRESH_SECONDS, _REST_FACTOR * took),
+            )
+            self._known[queue] = known
+        return known.floors

@@ -1,0 +1,45 @@
+"""The limits a task must keep, each in one place for every door that checks it."""
+
+PAYLOAD_BYTES = 1024 * 1024
+"""Largest payload, as UTF-8 JSON."""
+
+PAYLOAD_DEPTH = 100
+"""Deepest nesting of arrays and objects."""
+
+TYPE_BYTES = 200
+QUEUE_BYTES = 200
+"""Leaves room for ``taskbell.q.`` within the 255 bytes of an AMQP name."""
+
+OWNER_BYTES = 200
+CORRELATION_BYTES = 200
+PARTITION_KEY_BYTES = 512
+IDEMPOTENCY_KEY_BYTES = 1024
+
+PRIORITIES = range(10)
+"""0 … 9; 9 is claimed first."""
+
+LEVELS = tuple(sorted(PRIORITIES, reverse=True))
+"""The priorities in the order in which they are claimed."""
+
+DEFAULT_PRIORITY = 5
+MAX_ATTEMPTS = range(1, 1001)
+DEFAULT_MAX_ATTEMPTS = 5
+
+INTEGER_BITS = 64
+"""Integers beyond a signed 64-bit word are refused: JSON readers in other languages round them."""
+
+DELAY_SECONDS = 10 * 366 * 24 * 3600
+"""Furthest due time from now: ten years."""
+
+ANNOUNCEMENT_IDS = 100
+"""Most task ids in one announcement: their JSON stays below the 4 KiB up to which RabbitMQ keeps a
+body in the queue's index."""
+
+ERROR_BYTES = 4 * 1024
+"""Longest error text kept with a task."""
+
+TRACEBACK_BYTES = 16 * 1024
+"""Longest traceback kept in a task's failure history."""
+
+RESULT_BYTES = 1024 * 1024
+"""Largest result, as UTF-8 JSON."""

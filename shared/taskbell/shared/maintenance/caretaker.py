@@ -1,0 +1,97 @@
+"""The loop that runs the duties, at the fleet's pace and for a small share of the time."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+import psycopg
+
+from taskbell.shared.database import Database, DedicatedConnection
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.events import DatabaseFound, DatabaseLost, Event, Observer, StatementFailed
+from taskbell.shared.maintenance.measure import Measure
+from taskbell.shared.maintenance.promote import Promote
+from taskbell.shared.maintenance.prune import Prune
+from taskbell.shared.maintenance.reap import Reap
+from taskbell.shared.maintenance.vacuum import Vacuum
+from taskbell.shared.statements import upkeep
+
+_TICK = 0.1
+# A duty rests 20 times as long as it took, so that maintenance costs 5 % of one connection at most.
+_REST_FACTOR = 20
+# After an outage longer than a lease the keepers must beat before anybody reaps.
+_GRACE_AFTER_CONNECT = 2.0
+_RECONNECT_SECONDS = 1.0
+
+
+class Duty(Protocol):
+    """One kind of maintenance."""
+
+    name: ClassVar[str]
+    """Its row in ``duty``."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two runs, fleet-wide."""
+        ...
+
+    async def run_once(self, connection: DedicatedConnection) -> Event | Sequence[Event] | None:
+        """Do a bounded piece of work and say what was done."""
+        ...
+
+
+class Caretaker:
+    """Runs all duties until cancelled, on a connection of its own."""
+
+    def __init__(self, database: Database, observe: Observer, *, keep_days: float) -> None:
+        self._connection = DedicatedConnection(database, "maintenance")
+        self._observe = observe
+        self._duties: tuple[Duty, ...] = (Reap(), Promote(), Measure(), Vacuum(), Prune(keep_days))
+        self._not_before = dict.fromkeys((duty.name for duty in self._duties), 0.0)
+
+    async def run(self) -> None:
+        """Run for ever; a database that is away is waited for."""
+        away = True
+        while True:
+            try:
+                if away:
+                    await self._connection.opened()
+                    self._observe(DatabaseFound("maintenance"))
+                    self._not_before["reap"] = _now() + _GRACE_AFTER_CONNECT
+                    away = False
+                await self._round()
+            except DatabaseAway as error:
+                away = True
+                self._observe(DatabaseLost("maintenance", str(error)))
+                await asyncio.sleep(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
+            await asyncio.sleep(random.uniform(0.5, 1.5) * _TICK)  # noqa: S311 - jitter
+
+    async def _round(self) -> None:
+        for duty in self._duties:
+            if _now() >= self._not_before[duty.name]:
+                await self._perform(duty)
+
+    async def _perform(self, duty: Duty) -> None:
+        started = _now()
+        try:
+            if await self._connection.run(upkeep.TAKE_DUTY, name=duty.name, interval=duty.interval):
+                started = _now()
+                self._report(await duty.run_once(self._connection))
+        except psycopg.Error as error:  # one duty that fails must not stop the others
+            self._observe(StatementFailed(duty.name, str(error)))
+        took = _now() - started
+        self._not_before[duty.name] = _now() + max(duty.interval / 2, _REST_FACTOR * took)
+
+    def _report(self, done: Event | Sequence[Event] | None) -> None:
+        events = () if done is None else (done,) if isinstance(done, Event) else done
+        for event in events:
+            self._observe(event)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

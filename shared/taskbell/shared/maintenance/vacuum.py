@@ -1,0 +1,33 @@
+"""Vacuum the hot tables while there is work: the server's autovacuum naps a minute at a time."""
+
+import asyncio
+from typing import ClassVar
+
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.events import TablesVacuumed
+from taskbell.shared.statements import upkeep
+
+_WORTHWHILE = 1000
+
+
+class Vacuum:
+    """``outbox`` and ``lease``, once enough rows changed.
+
+    A role that does not own the tables gets a warning from Postgres, and autovacuum remains.
+    """
+
+    name: ClassVar[str] = "vacuum"
+    interval: float = 10.0
+
+    def __init__(self) -> None:
+        self._changes = 0
+
+    async def run_once(self, connection: DedicatedConnection) -> TablesVacuumed | None:
+        """Vacuum if it is worthwhile; returns how long it took."""
+        changes = int((await connection.run(upkeep.HOT_TABLES_CHURN))[0].changes)
+        if changes - self._changes < _WORTHWHILE:
+            return None
+        self._changes = changes
+        started = asyncio.get_running_loop().time()
+        await connection.vacuum(upkeep.VACUUM)
+        return TablesVacuumed(asyncio.get_running_loop().time() - started)

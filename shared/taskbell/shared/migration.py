@@ -1,0 +1,203 @@
+"""Brings a database to the schema this code needs, and tells whether it is there.
+
+The Alembic environment is driven from here, so that a container, a DBA and a test all migrate by
+the same path. Needs the extra `cli`.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Final, Literal
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
+
+__all__ = ["LockedOutError", "MigrationError", "SchemaState", "check", "sql", "upgrade"]
+
+ENVIRONMENT: Final = Path(__file__).parent / "migrations"
+VERSIONS: Final = (ENVIRONMENT / "versions",)
+SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
+CONNECT_TIMEOUT: Final = 10
+# lock_not_available and deadlock_detected: somebody else was in the way, nothing is wrong.
+LOCKED_OUT: Final = frozenset({"55P03", "40P01"})
+# Long enough for those who queued behind our lock request to get through before the next one.
+PAUSE: Final = (0.5, 2.0)
+# Alembic keeps the running environment in module attributes: one thread at a time may use it.
+_ALEMBIC: Final = threading.Lock()
+
+
+class MigrationError(Exception):
+    """The schema could not be read or changed; one sentence for an operator, never a password."""
+
+
+class LockedOutError(MigrationError):
+    """Other transactions held locks the migration needed; trying again later is safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How the database's revision compares with the one this code was written for.
+
+    `missing`: no schema; `behind`: migrate first; `ahead`: a newer taskbell migrated it, which the
+    expand-then-contract rule makes safe for this code.
+    """
+
+    answer: Literal["missing", "behind", "current", "ahead"]
+    found: str | None
+    needed: str
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether this code may work on the database."""
+        return self.answer in {"current", "ahead"}
+
+    def __str__(self) -> str:
+        """Give one sentence that names the revisions."""
+        match self.answer:
+            case "missing":
+                return f"the schema is missing: revision {self.needed} is needed"
+            case "behind":
+                return f"the schema is behind: at {self.found}, revision {self.needed} is needed"
+            case "current":
+                return f"the schema is current: at {self.found}"
+            case "ahead":
+                return (
+                    f"the schema is ahead: at {self.found}, this code was written for {self.needed}"
+                )
+
+
+def upgrade(url: str, *, patience: float = 120.0) -> None:
+    """Bring the database to this code's revision, in one transaction; a no-op when it is there.
+
+    Safe to run by any number of processes at once, also through PgBouncer in transaction mode.
+    Whenever a lock cannot be had within 2 s everything is rolled back, the others pass, and it is
+    tried again, for `patience` seconds; then `LockedOutError` is raised. A database that is ahead
+    is left alone. Raises `MigrationError` when the database cannot be reached or refuses.
+    """
+    address = _address(url)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            _try_upgrade(address)
+        except LockedOutError:
+            pause = random.uniform(*PAUSE)  # noqa: S311 - jitter, not a secret
+            if time.monotonic() + pause > deadline:
+                raise
+            time.sleep(pause)
+        else:
+            return
+
+
+def sql() -> str:
+    """Give the whole script for psql on an empty database, transaction and version row included."""
+    script = StringIO()
+    with _ALEMBIC:
+        command.upgrade(_config(output_buffer=script), "head", sql=True)
+    return script.getvalue()
+
+
+def check(url: str) -> SchemaState:
+    """Compare the database's revision with this code's; changes nothing, waits for no migration.
+
+    Raises `MigrationError` when the database cannot be reached or refuses to tell.
+    """
+    with _transaction(_address(url)) as connection:
+        return _state(connection)
+
+
+def _try_upgrade(address: URL) -> None:
+    with _transaction(address) as connection:
+        if _state(connection).ready:
+            return
+        with _ALEMBIC:
+            # The environment looks at the revision again once it has the advisory lock.
+            command.upgrade(_config(connection=connection), "head")
+
+
+def _state(connection: Connection) -> SchemaState:
+    script = ScriptDirectory.from_config(_config())
+    needed = script.get_current_head()
+    if needed is None:
+        raise MigrationError("this installation carries no revisions: its package data is missing")
+    found = _revision(connection)
+    if found is None:
+        return SchemaState("missing", None, needed)
+    if found == needed:
+        return SchemaState("current", found, needed)
+    known = {step.revision for step in script.walk_revisions()}
+    return SchemaState("behind" if found in known else "ahead", found, needed)
+
+
+def _revision(connection: Connection) -> str | None:
+    table = f"{SCHEMA}.{VERSION_TABLE}"
+    if connection.scalar(text("SELECT to_regclass(:name) IS NULL"), {"name": table}):
+        return None
+    found = connection.scalar(text(f"SELECT version_num FROM {table}"))
+    return None if found is None else str(found)
+
+
+def _config(connection: Connection | None = None, output_buffer: StringIO | None = None) -> Config:
+    config = Config(output_buffer=output_buffer, attributes={"connection": connection})
+    for name, value in {
+        "script_location": str(ENVIRONMENT),
+        "path_separator": "newline",
+        "version_locations": "\n".join(map(str, VERSIONS)),
+    }.items():
+        config.set_main_option(name, value.replace("%", "%%"))
+    return config
+
+
+def _address(url: str) -> URL:
+    """Read the URL; whatever is wrong with it, no part of it is repeated."""
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError):
+        raise MigrationError("the database URL cannot be read") from None
+    if address.drivername not in SCHEMES:
+        raise MigrationError(f"the database URL must begin with one of {', '.join(SCHEMES)}")
+    if "@" in (address.host or ""):
+        raise MigrationError("the database URL needs %40 for every @ in its password")
+    return address.set(drivername="postgresql+psycopg")
+
+
+@contextmanager
+def _transaction(address: URL) -> Generator[Connection]:
+    """Open a connection of its own and one transaction on it; translate what the driver raises."""
+    settings: dict[str, object] = {
+        # PgBouncer in transaction mode may give the next statement to another server connection.
+        "prepare_threshold": None,
+        "connect_timeout": CONNECT_TIMEOUT,
+        "fallback_application_name": "taskbell migrate",
+    }
+    for given in address.query:
+        settings.pop(given, None)
+    engine = create_engine(
+        address, poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=settings
+    )
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DBAPIError as error:
+        raise _sentence(error, address) from error
+    finally:
+        engine.dispose()
+
+
+def _sentence(error: DBAPIError, address: URL) -> MigrationError:
+    reason = str(error.orig).strip().partition("\n")[0]
+    if address.password:
+        reason = reason.replace(str(address.password), "***")
+    place = f"{address.host or 'local socket'}:{address.port or 5432}/{address.database or ''}"
+    kind = LockedOutError if getattr(error.orig, "sqlstate", None) in LOCKED_OUT else MigrationError
+    return kind(f"the database at {place} answered: {reason}")

@@ -1,0 +1,28 @@
+"""Mapped classes as row declarations, so that a misspelt column is a type error.
+
+They feed Core statements; no Session and no identity map is meant. The migrations are the truth
+about the schema, and a test proves that both say the same.
+"""
+
+from taskbell.shared.rows.around import ApiKey, AuditLog, Bell, Duty, Queue, Schedule, Worker
+from taskbell.shared.rows.declaration import Row
+from taskbell.shared.rows.hot import Lease, Outbox
+from taskbell.shared.rows.record import DeadLetter, Effect, Failure, Idempotency, Task
+
+__all__ = [
+    "ApiKey",
+    "AuditLog",
+    "Bell",
+    "DeadLetter",
+    "Duty",
+    "Effect",
+    "Failure",
+    "Idempotency",
+    "Lease",
+    "Outbox",
+    "Queue",
+    "Row",
+    "Schedule",
+    "Task",
+    "Worker",
+]

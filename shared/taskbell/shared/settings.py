@@ -1,0 +1,70 @@
+"""What operators set, by environment variables with the prefix ``TASKBELL_``.
+
+Only composition roots read these.
+"""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from taskbell.shared.database import Database, conninfo
+from taskbell.shared.topology import QueueType
+
+
+class Settings(BaseSettings):
+    """Settings every process knows."""
+
+    model_config = SettingsConfigDict(env_prefix="TASKBELL_", frozen=True, extra="ignore")
+
+    database_url: SecretStr
+    """Where the task tables are: ``postgresql://user:password@host/database``."""
+
+    amqp_url: SecretStr | None = None
+    """Where RabbitMQ is: ``amqp://user:password@host/vhost``. Unset: brokerless."""
+
+    behind_pooler: bool = False
+    """A pooler in transaction mode (PgBouncer) stands before the database."""
+
+    queue_type: QueueType = QueueType.CLASSIC
+    """Which kind of RabbitMQ queue to declare."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """``auto``: coloured lines on a terminal, JSON elsewhere."""
+
+    retention_days: float = Field(default=7.0, gt=0)
+    """How long completed and cancelled tasks are kept; failed ones stay until discarded."""
+
+    @classmethod
+    def read(cls, **given: Any) -> Self:
+        """Read the environment; what is given and not None wins.
+
+        Raises ``pydantic.ValidationError``; ``sentence`` tells it without values.
+        """
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgres(cls, url: SecretStr) -> SecretStr:
+        conninfo(url.get_secret_value())
+        return url
+
+    @property
+    def database(self) -> Database:
+        """The database these settings name."""
+        return Database(self.database_url.get_secret_value(), behind_pooler=self.behind_pooler)
+
+    @property
+    def broker_url(self) -> str | None:
+        """RabbitMQ's URL in plain text, for the client library alone."""
+        return self.amqp_url.get_secret_value() if self.amqp_url else None
+
+
+def sentence(error: ValidationError) -> str:
+    """Say in one line which variables are wrong, without repeating what they hold."""
+    problems = (
+        f"TASKBELL_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}"
+        for each in error.errors(include_input=False, include_url=False, include_context=False)
+    )
+    return "; ".join(problems)
