@@ -1,8 +1,17 @@
-"""Finds or starts the two services taskbell needs, for the demo and the tests alike."""
+"""Finds or starts the services taskbell needs, for the demo and the tests alike."""
 
 from services.guarded import ServiceError
+from services.pooler import Pooler
 from services.postgres import Postgres
 from services.rabbitmq import QueueState, RabbitMQ
 from services.resolution import open_postgres, open_rabbitmq
 
-__all__ = ["Postgres", "QueueState", "RabbitMQ", "ServiceError", "open_postgres", "open_rabbitmq"]
+__all__ = [
+    "Pooler",
+    "Postgres",
+    "QueueState",
+    "RabbitMQ",
+    "ServiceError",
+    "open_postgres",
+    "open_rabbitmq",
+]

@@ -80,7 +80,7 @@ class Cluster:
     def __init__(self, binaries: Path, *, durable: bool) -> None:
         """`durable` keeps Postgres' own defaults; otherwise nothing waits for a disk."""
         # Postgres refuses to run as root: it then runs as a user that may do nothing else.
-        self._user = _server_user() if os.geteuid() == 0 else None
+        self._user = server_user() if os.geteuid() == 0 else None
         self._directory = make_directory("postgres", self._user)
         self._port = Port()
         self._password = secrets.token_urlsafe(18)
@@ -124,8 +124,8 @@ class Cluster:
 
     def _reachable(self, binaries: Path) -> Path:
         """These binaries, or a copy of their installation where root's server user may read it."""
-        as_server_user = [*as_user(self._user), "test", "-x", str(binaries / "postgres")]
-        if subprocess.run(as_server_user, check=False).returncode == 0:
+        asserver_user = [*as_user(self._user), "test", "-x", str(binaries / "postgres")]
+        if subprocess.run(asserver_user, check=False).returncode == 0:
             return binaries
         installation, package = binaries.parent, binaries.parents[1]
         copy = self._directory / package.name / installation.name
@@ -194,7 +194,7 @@ def describe(binaries: Path) -> str:
     return f"Postgres {version[0] if version else '?'} from {binaries}"
 
 
-def _server_user() -> str:
+def server_user() -> str:
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name).pw_name

@@ -6,7 +6,7 @@ is told how to end it.
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -49,7 +49,7 @@ def observer(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @contextmanager
-def producer(database_url: str) -> Iterator[tuple[subprocess.Popen[str], UUID]]:
+def producer(database_url: str) -> Generator[tuple[subprocess.Popen[str], UUID]]:
     """A process that has enqueued and not yet committed, and the id it was given."""
     with subprocess.Popen(
         [sys.executable, "-c", PRODUCER, database_url],

@@ -1,5 +1,6 @@
 """Makes tasks the short way, for tests of what happens to them afterwards."""
 
+import json
 from uuid import UUID
 
 import psycopg
@@ -9,18 +10,22 @@ from taskbell.shared.ids import new_task_id
 
 _INSERT = """
 WITH t AS (
-    INSERT INTO taskbell.task (id, type, queue, priority, max_attempts, payload, scheduled_at)
-    SELECT i, %(type)s, %(queue)s, %(priority)s, %(max_attempts)s, '{}',
-           clock_timestamp() + make_interval(secs => %(delay)s)
+    INSERT INTO taskbell.task (id, type, queue, priority, max_attempts, payload, scheduled_at,
+                               partition_key, partition_seq)
+    SELECT i, %(type)s, %(queue)s, %(priority)s, %(max_attempts)s, %(payload)s::jsonb,
+           clock_timestamp() + make_interval(secs => %(delay)s), %(partition_key)s::text,
+           CASE WHEN %(partition_key)s::text IS NOT NULL THEN nextval('taskbell.partition_seq') END
     FROM unnest(%(ids)s::uuid[]) AS u(i)
-    RETURNING id, queue, priority, scheduled_at
+    RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq
 )
-INSERT INTO taskbell.outbox (task_id, queue, priority, publish_at)
-SELECT id, queue, priority, scheduled_at FROM t
+INSERT INTO taskbell.outbox (task_id, queue, priority, publish_at, parked, partition_key,
+                             partition_seq)
+SELECT id, queue, priority, scheduled_at, partition_key IS NOT NULL, partition_key, partition_seq
+FROM t
 """
 
 
-def make_tasks(
+def make_tasks(  # noqa: PLR0913 - each has a default; tests name what they mean
     url: str,
     count: int = 1,
     *,
@@ -29,8 +34,10 @@ def make_tasks(
     priority: int = 5,
     max_attempts: int = 5,
     delay: float = 0.0,
+    payload: object = None,
+    partition_key: str | None = None,
 ) -> list[UUID]:
-    """Commit ``count`` waiting tasks and return their ids."""
+    """Commit ``count`` waiting tasks and return their ids; ``payload`` is ``{}`` if not given."""
     ids: list[UUID] = [new_task_id() for _ in range(count)]
     with psycopg.connect(conninfo(url)) as connection:
         connection.execute(
@@ -42,6 +49,8 @@ def make_tasks(
                 "priority": priority,
                 "max_attempts": max_attempts,
                 "delay": delay,
+                "payload": json.dumps({} if payload is None else payload),
+                "partition_key": partition_key,
             },
         )
     return ids

@@ -19,7 +19,7 @@ from taskbell.producer.typed_task import TypedTask
 from taskbell.shared.errors import InvalidTask
 
 CHUNK_TASKS = 2_000
-"""Most tasks in one statement; more gain nothing (measured)."""
+"""Most tasks in one statement; 1 000 to 5 000 were measured to cost the same for each task."""
 
 CHUNK_CHARACTERS = 8 * 1024 * 1024
 """Most payload in one statement; far below what a Postgres parameter may hold."""

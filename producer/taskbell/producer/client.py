@@ -23,7 +23,7 @@ class _Desk:
         """Keep what holds for every task of this producer; connects to nothing.
 
         ``owner_id``: the owner of tasks that name none. ``ring``: False never rings the doorbell,
-        for transactions that end by PREPARE TRANSACTION; tasks may then start up to a second
+        for transactions that end by PREPARE TRANSACTION; tasks may then start about a second
         later. ``payload_limit``: largest payload in bytes of UTF-8 JSON; may be lowered, not
         raised. Raises ``ValueError``.
         """

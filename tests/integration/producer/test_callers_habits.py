@@ -1,15 +1,13 @@
 """Whatever the caller set up for their own statements does not disturb ours, nor ours theirs."""
 
-import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.rows import dict_row, scalar_row
 from sqlalchemy import NullPool, create_engine
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
@@ -95,7 +93,7 @@ def test_what_sqlalchemy_says_about_a_failure_does_not_show_the_payload(
     database_url: str, observer: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = create_engine(database_url, poolclass=NullPool)
-    caplog.set_level(logging.INFO, logger="sqlalchemy.engine")
+    caplog.set_level("INFO", logger="sqlalchemy.engine")
     observer.execute("ALTER TABLE taskbell.task RENAME TO elsewhere")
 
     for tasks in ([NewTask("t", "s3cr3t")], [NewTask("t", "s3cr3t")] * 3):
@@ -113,15 +111,13 @@ def test_what_sqlalchemy_says_about_a_failure_does_not_show_the_payload(
 async def test_a_commit_whose_answer_was_lost_is_repeated_safely(
     database_url: str, committed: Committed
 ) -> None:
-    host, port = psycopg.conninfo.conninfo_to_dict(conninfo(database_url)), 0
-    port = int(str(host["port"]))
-    async with Proxy(str(host["host"]), port) as proxy:
+    server = make_url(database_url)
+    async with Proxy(str(server.host), server.port or 5432) as proxy:
+        connection = await psycopg.AsyncConnection.connect(conninfo(proxy.through(database_url)))
+        lost = await AsyncProducer().enqueue(connection, "t", 1, idempotency_key="k")
+        proxy.lose_reply(b"COMMIT")
         with pytest.raises(psycopg.OperationalError):
-            async with await psycopg.AsyncConnection.connect(
-                conninfo(proxy.through(database_url))
-            ) as connection:
-                lost = await AsyncProducer().enqueue(connection, "t", 1, idempotency_key="k")
-                proxy.lose_reply(b"COMMIT")
+            await connection.commit()
     async with await psycopg.AsyncConnection.connect(conninfo(database_url)) as connection:
         found = await AsyncProducer().enqueue(connection, "t", 1, idempotency_key="k")
 

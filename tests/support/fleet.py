@@ -1,0 +1,178 @@
+"""Real processes of the roles, for acceptance tests: start, kill, stop, look at the outcome."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+
+from services import Pooler
+from support.application import SCHEMA
+from support.rabbitmq import Vhost
+from support.waiting import wait_until
+from taskbell.producer import NewTask, Producer
+from taskbell.shared.database import conninfo
+
+_HERE = Path(__file__).resolve().parent.parent
+_PATIENCE = 15.0
+
+
+@dataclass
+class Fleet:
+    """The processes of one test, on one database and one vhost."""
+
+    directory: Path
+    database_url: str
+    """The way to the database that the test itself uses."""
+    roles_url: str
+    """The way the roles use; a pooler may stand in it."""
+    amqp_url: str | None
+    behind_pooler: bool
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start_relay(self, name: str = "relay") -> None:
+        """Start a relay and wait until it is up."""
+        self._start(name, "taskbell.relay")
+
+    def start_consumer(self, name: str = "consumer") -> None:
+        """Start a consumer of ``support.application`` and wait until it is up."""
+        self._start(name, "taskbell.consumer", "support.application:app")
+
+    def _start(self, name: str, *command: str) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(_HERE),
+            "TASKBELL_DATABASE_URL": self.roles_url,
+            "TASKBELL_BEHIND_POOLER": str(self.behind_pooler),
+            "TASKBELL_LOG_FORMAT": "json",
+            "TASKBELL_GRACE": "5",
+        }
+        if self.amqp_url is not None:
+            environment["TASKBELL_AMQP_URL"] = self.amqp_url
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
+            )
+        self.wait_for_event(name, "role_started")
+
+    def wait_for_event(self, name: str, event: str, patience: float = 30.0) -> None:
+        """Return when this process has logged the event since it was started."""
+        word = f'"event": "{event}"'.encode()
+
+        def said() -> bool:
+            code = self._running[name].poll()
+            assert code is None, f"{name} ended with {code}:\n{self.tail(name)}"
+            return word in self._log(name).read_bytes()
+
+        wait_until(f"{name} says {event}", said, patience)
+
+    def tail(self, name: str) -> str:
+        """The end of a process's log."""
+        return self._log(name).read_text(encoding="utf-8", errors="replace")[-2000:]
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self._running[name].kill()
+        self._running.pop(name).wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; returns the exit code."""
+        self._running[name].send_signal(signal.SIGTERM)
+        return self._running.pop(name).wait(_PATIENCE)
+
+    def close(self) -> None:
+        """Stop everything that still runs."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def enqueue(self, count: int, seconds: float = 0.0) -> list[UUID]:
+        """Commit tasks in batches of 500; returns their ids."""
+        tasks = [NewTask("record", {"seconds": seconds, "number": n}) for n in range(count)]
+        enqueued: list[UUID] = []
+        with psycopg.connect(conninfo(self.database_url)) as connection:
+            for start in range(0, count, 500):
+                batch = Producer().enqueue_many(connection, tasks[start : start + 500])
+                connection.commit()
+                enqueued += [each.task_id for each in batch]
+        return enqueued
+
+    def ask(self, question: str) -> int:
+        """Ask the database for one number; 0 while it is away."""
+        try:
+            with psycopg.connect(conninfo(self.database_url)) as connection:
+                row = connection.execute(question.encode()).fetchone()
+        except psycopg.OperationalError:
+            return 0
+        assert row is not None
+        return int(row[0])
+
+    def runs(self) -> int:
+        """How many handlers have started."""
+        return self.ask("SELECT count(*) FROM acceptance.run")
+
+    def wait_for_runs(self, count: int, patience: float = 60.0) -> None:
+        """Return when this many handlers have started."""
+        wait_until(f"{count} runs", lambda: self.runs() >= count, patience)
+
+    def wait_for_completion(self, count: int, patience: float = 90.0) -> None:
+        """Return when this many tasks are completed and none is left."""
+
+        def completed() -> bool:
+            return count <= self.ask(
+                "SELECT count(*) FROM taskbell.task WHERE status = 'COMPLETED'"
+            ) and not self.ask(
+                "SELECT (SELECT count(*) FROM taskbell.outbox)"
+                " + (SELECT count(*) FROM taskbell.lease)"
+            )
+
+        try:
+            wait_until(f"{count} tasks completed", completed, patience)
+        except AssertionError as error:
+            tails = "\n".join(f"--- {name}\n{self.tail(name)}" for name in self._running)
+            raise AssertionError(f"{error}\n{tails}") from None
+
+
+@pytest.fixture(params=["direct", "pooled"])
+def roles_url(request: pytest.FixtureRequest, database_url: str) -> Iterator[str]:
+    """The roles' way to the test's database: directly, or through PgBouncer in transaction mode."""
+    if request.param == "direct":
+        yield database_url
+        return
+    with Pooler(database_url) as pooler:
+        yield pooler.url_of(make_url(database_url).database or "")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, database_url: str, roles_url: str, vhost: Vhost) -> Iterator[Fleet]:
+    """A fleet on the run's servers, its database and vhost its own."""
+    yield from open_fleet(tmp_path, database_url, vhost.url, roles_url)
+
+
+def open_fleet(
+    directory: Path, database_url: str, amqp_url: str | None, roles_url: str | None = None
+) -> Iterator[Fleet]:
+    """Give a fleet, and stop its processes at the end."""
+    with psycopg.connect(conninfo(database_url)) as connection:
+        connection.execute(SCHEMA)
+    way = roles_url or database_url
+    fleet = Fleet(directory, database_url, way, amqp_url, way != database_url)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
