@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
+_DISKS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - mkdtemp is safe there
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - and there
+_PLENTY: Final = 4 * 1024**3
 _GUARD: Final = Path(__file__).with_name("guard.py")
 
 
@@ -136,9 +139,15 @@ def wait_ready(
         time.sleep(0.03)
 
 
-def make_directory(kind: str, owner: str | None = None) -> Path:
-    """A private directory (mode 0700), owned by that OS user, who can reach it."""
-    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - mkdtemp is safe there
+def make_directory(kind: str, owner: str | None = None, *, in_memory: bool = False) -> Path:
+    """A private directory (mode 0700), owned by that OS user, who can reach it.
+
+    `in_memory` if there is plenty of it and nobody asked for another place (TMPDIR).
+    """
+    parents = [tempfile.gettempdir(), *_DISKS]
+    if in_memory and parents[0] in _DISKS and _roomy(_MEMORY):
+        parents.insert(0, _MEMORY)
+    for parent in parents:
         directory = Path(tempfile.mkdtemp(prefix=f"taskbell-{kind}-", dir=parent))
         if owner is not None:
             shutil.chown(directory, owner)
@@ -146,6 +155,15 @@ def make_directory(kind: str, owner: str | None = None) -> Path:
             return directory
         directory.rmdir()
     raise ServiceError(f"no temporary directory that the OS user {owner} can reach: set TMPDIR")
+
+
+def _roomy(path: str) -> bool:
+    if not os.access(path, os.W_OK | os.X_OK):
+        return False
+    filesystem = os.statvfs(path)
+    # Programs may have to be copied there, and in a container's default of 64 MB nothing fits.
+    runs = not filesystem.f_flag & os.ST_NOEXEC
+    return runs and filesystem.f_bavail * filesystem.f_frsize >= _PLENTY
 
 
 def _reaches(owner: str, path: Path) -> bool:

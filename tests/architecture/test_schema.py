@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, create_engine, text
 
 from services import Postgres
@@ -20,6 +21,7 @@ from taskbell.shared import migration
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
 from taskbell.shared.rows import Row
 from taskbell.shared.rows.declaration import STORAGE
+from taskbell.shared.schema import REVISIONS
 
 Catalog = dict[str, list[tuple[Any, ...]]]
 
@@ -204,3 +206,9 @@ def test_a_task_out_of_bounds_is_refused_by_its_own_row(
 
     with pytest.raises(psycopg.errors.CheckViolation):
         ask(database_url, insert)
+
+
+def test_the_roles_know_the_revisions_that_the_migrations_bring() -> None:
+    script = ScriptDirectory(migration.ENVIRONMENT, version_locations=migration.VERSIONS)
+
+    assert tuple(step.revision for step in script.walk_revisions())[::-1] == REVISIONS

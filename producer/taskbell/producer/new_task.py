@@ -9,7 +9,7 @@ from uuid import UUID
 
 from taskbell.producer import rules
 from taskbell.producer.payload import encode
-from taskbell.producer.typed_task import DEFAULT_QUEUE, TypedTask, payload_of
+from taskbell.producer.typed_task import TypedTask, payload_of
 from taskbell.shared import limits
 from taskbell.shared.errors import InvalidTask
 
@@ -46,7 +46,7 @@ class NewTask:
     type: str
     payload: object = field(default=None, repr=False, compare=False)
     _: KW_ONLY
-    queue: str = DEFAULT_QUEUE
+    queue: str = limits.DEFAULT_QUEUE
     priority: int = limits.DEFAULT_PRIORITY
     max_attempts: int = limits.DEFAULT_MAX_ATTEMPTS
     owner_id: str | None = None

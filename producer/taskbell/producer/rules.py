@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from taskbell.shared.errors import InvalidTask
-from taskbell.shared.limits import DELAY_SECONDS, OWNER_BYTES, QUEUE_BYTES
+from taskbell.shared.limits import DELAY_SECONDS, OWNER_BYTES, QUEUE_BYTES, QUEUE_CHARACTERS
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -44,8 +44,9 @@ def require_name(field: str, value: object, limit: int) -> str:
 
 def require_queue(field: str, value: object) -> str:
     """Return a name under which RabbitMQ will declare a queue."""
-    # RabbitMQ drops line breaks from names without a word, hence require_name.
     name = require_name(field, value, QUEUE_BYTES)
+    if not QUEUE_CHARACTERS.fullmatch(name):
+        raise InvalidTask(field, "may only hold letters a-z and A-Z, digits and _.:@#,/+ and -")
     if name.startswith("amq."):
         raise InvalidTask(field, "must not start with 'amq.', which RabbitMQ keeps for itself")
     return name

@@ -9,13 +9,11 @@ from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
     MAX_ATTEMPTS,
     PRIORITIES,
     TYPE_BYTES,
 )
-
-DEFAULT_QUEUE = "default"
-"""The queue of a task that names none."""
 
 
 class TypedTask(BaseModel):

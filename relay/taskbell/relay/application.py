@@ -9,11 +9,10 @@ from taskbell.relay import broker
 from taskbell.relay.broker import Topology
 from taskbell.relay.policy import NAME, Management
 from taskbell.shared.database import Database, DedicatedConnection
-from taskbell.shared.statement import Statement
 from taskbell.shared.statements import outbox
+from taskbell.shared.statements import queue as queues
 from taskbell.shared.topology import QueueType, broker_queue
 
-KNOWN_QUEUES = Statement("SELECT q.name AS queue FROM taskbell.queue q ORDER BY q.name")
 _DEADLINE = 10.0
 
 
@@ -21,7 +20,7 @@ async def known_queues(database: Database) -> list[str]:
     """Return the queues that the database knows or where tasks wait; raises ``DatabaseAway``."""
     connection = DedicatedConnection(database, "broker apply")
     try:
-        rows = await connection.run(KNOWN_QUEUES) + await connection.run(outbox.WAITING_QUEUES)
+        rows = await connection.run(queues.KNOWN) + await connection.run(outbox.WAITING_QUEUES)
     finally:
         await connection.close()
     return sorted({row.queue for row in rows})
@@ -63,8 +62,7 @@ def apply_bounds(management: Management, queues: Sequence[str], say: Callable[[s
     in_force = True
     for queue in queues:
         name = broker_queue(queue).name
-        applied = management.policy_of(name)
-        if applied not in {None, NAME}:
-            say(f"queue {name}: policy {applied} is in force instead of {NAME}")
+        for stronger in management.stronger_policies(name):
+            say(f"queue {name}: policy {stronger} is in force instead of {NAME}")
             in_force = False
     return in_force

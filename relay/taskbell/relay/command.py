@@ -2,11 +2,10 @@
 
 import asyncio
 import signal
-from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from taskbell.relay.application import apply_bounds, apply_topology, known_queues
 from taskbell.relay.broker import BrokerAway
@@ -14,17 +13,18 @@ from taskbell.relay.policy import Management, PolicyRefused
 from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
 from taskbell.relay.settings import RelaySettings
-from taskbell.shared import migration
 from taskbell.shared.cli.ending import fail
+from taskbell.shared.database import Database
 from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseLost, Observer, RoleStarted, RoleStopped
+from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
 from taskbell.shared.maintenance.caretaker import Caretaker
+from taskbell.shared.readiness import found_schema
+from taskbell.shared.settings import sentence
 
 _GRACE_SECONDS = 8.0
-_RECHECK_SECONDS = 1.0
 _NO_BROKER = "TASKBELL_AMQP_URL is not set; without RabbitMQ no relay is needed: consumers poll"
 
 
@@ -78,7 +78,7 @@ async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
     caretaker = Caretaker(database, observe, keep_days=settings.retention_days)
     async with asyncio.timeout(None) as limit:
         stopping = _stop_on_signals(announcer, limit)
-        await _await_schema(settings, observe, stopping)
+        await _require_schema(database, observe, stopping)
         observe(RoleStarted("relay", name, ()))
         async with asyncio.TaskGroup() as background:
             services = [
@@ -112,26 +112,17 @@ def _stop_on_signals(announcer: Relay, limit: asyncio.Timeout) -> asyncio.Event:
     return stopping
 
 
-async def _await_schema(
-    settings: RelaySettings, observe: Observer, stopping: asyncio.Event
-) -> None:
+async def _require_schema(database: Database, observe: Observer, stopping: asyncio.Event) -> None:
     """Wait for a database that is away, but not for somebody to migrate it."""
-    url = settings.database_url.get_secret_value()
-    told = False
-    while not stopping.is_set():
-        try:
-            state = await asyncio.to_thread(migration.check, url)
-        except migration.MigrationError as error:
-            if not told:
-                observe(DatabaseLost("schema", str(error)))
-                told = True
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_RECHECK_SECONDS):
-                    await stopping.wait()
-        else:
-            if not state.ready:
-                raise NotMigrated(str(state))
-            return
+    looking = asyncio.ensure_future(found_schema(database, observe))
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if looking.done() and not looking.result().ready:
+            raise NotMigrated(str(looking.result()))
+    finally:
+        looking.cancel()
+        stopped.cancel()
 
 
 Queues = Annotated[
@@ -163,18 +154,6 @@ def apply(queues: Queues = None, *, management_url: ManagementUrl = None) -> Non
 
 def _settings(management_url: str | None = None) -> RelaySettings:
     try:
-        settings = RelaySettings.model_validate({})
+        return RelaySettings.read(management_url=management_url)
     except ValidationError as error:
-        _explain(error)
-    if management_url is None:
-        return settings
-    return settings.model_copy(update={"management_url": SecretStr(management_url)})
-
-
-def _explain(error: ValidationError) -> NoReturn:
-    """Name the variables that are wrong; never their values."""
-    problems = [
-        f"TASKBELL_{'.'.join(map(str, problem['loc'])).upper()}: {problem['msg']}"
-        for problem in error.errors(include_input=False, include_url=False, include_context=False)
-    ]
-    fail("; ".join(problems), code=2)
+        fail(sentence(error), code=2)

@@ -5,6 +5,7 @@ that it does not know would keep the whole policy from being applied.
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 NAME: Final = "taskbell"
-POLICY: Final[Mapping[str, object]] = {
+POLICY: Final[Mapping[str, Any]] = {
     "pattern": r"^taskbell\.q\.",
     "apply-to": "queues",
     "priority": 0,
@@ -56,15 +57,22 @@ class Management:
         self._request("PUT", path, POLICY)
         return "set" if found is None else "set anew: it was different"
 
-    def policy_of(self, queue: str) -> str | None:
-        """Return the name of the policy that applies to a RabbitMQ queue: there is only one."""
-        found = self._request("GET", ("queues", self.vhost, queue))
-        name = None if found is None else found.get("policy")
-        return str(name) if name else None
+    def stronger_policies(self, queue: str) -> list[str]:
+        """Return the policies that RabbitMQ applies to this queue instead: it applies only one."""
+        listed = self._request("GET", ("policies", self.vhost)) or ()
+        return [
+            str(policy["name"])
+            for policy in listed
+            if policy["name"] != NAME
+            and policy["priority"] > POLICY["priority"]
+            and policy["apply-to"] != "exchanges"
+            # From the policies rather than from the queue, which learns of them seconds later.
+            and _matches(policy["pattern"], queue)
+        ]
 
     def _request(
         self, method: str, path: tuple[str, ...], body: Mapping[str, object] | None = None
-    ) -> dict[str, Any] | None:
+    ) -> Any:
         target = "/".join((self.where, "api", *(quote(part, safe="") for part in path)))
         request = Request(  # noqa: S310 - the scheme was checked
             target,
@@ -82,5 +90,11 @@ class Management:
                 raise PolicyRefused(f"{self.where} answered {error.code} {error.reason}") from None
         except (URLError, OSError, ValueError) as error:
             raise PolicyRefused(f"{self.where} cannot be asked: {error}") from None
-        found: dict[str, Any] | None = json.loads(answer) if answer else None
-        return found
+        return json.loads(answer) if answer else None
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:  # Erlang's regular expressions know more than Python's
+        return True

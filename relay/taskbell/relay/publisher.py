@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from taskbell.shared.topology import EXCHANGE, QueueType
 
 _PURPOSE: Final = "relay"
 _LONGEST_WAIT: Final = 5.0
+_LAST_WAIT: Final = 1.0
 # After so many deadlines without an answer of any kind the connection is replaced.
 _PATIENCE: Final = 3
 # What pamqp raises for a name that is too long or that its grammar does not know.
@@ -88,11 +90,13 @@ class Publisher:
     ) -> None:
         self._url = url
         self._observe = observe
-        self._declare = declare
-        self._queue_type = queue_type
         self._deadline = deadline
+        self._topology = partial(
+            Topology, declare=declare, queue_type=queue_type, deadline=deadline
+        )
         self._redeclare_after = redeclare_after
         self._in_flight = asyncio.Semaphore(in_flight)
+        self._limits: set[asyncio.Timeout] = set()
         self._link: _Link | None = None
         self._lost: str | None = None
         self.connections = 0
@@ -134,12 +138,7 @@ class Publisher:
             raise
 
     async def _prepare_link(self, connection: AbstractConnection) -> _Link:
-        topology = Topology(
-            connection,
-            declare=self._declare,
-            queue_type=self._queue_type,
-            deadline=self._deadline,
-        )
+        topology = self._topology(connection)
         found = await topology.exchange()
         if not found.ready:
             # Publishing to it would close the channel, or reach nobody.
@@ -183,17 +182,19 @@ class Publisher:
         if link is None:
             return Fate.CUT
         fate = await self._send(link, announcement)
-        match fate:
-            case Fate.UNCONFIRMED:
-                link.unheard(self._deadline)
-            case Fate.RETURNED:
-                link.heard()
-                self._forget(link, announcement.queue)
-            case Fate.CONFIRMED | Fate.REFUSED:
-                link.heard()
-            case _:
-                pass
+        if fate is Fate.UNCONFIRMED:
+            link.unheard(self._deadline)
+        elif fate in {Fate.CONFIRMED, Fate.REFUSED, Fate.RETURNED}:
+            link.heard()
+        if fate is Fate.RETURNED:
+            self._forget(link, announcement.queue)
         return fate
+
+    def hurry(self) -> None:
+        """Wait no longer than a second for what is not confirmed yet: the relay is ending."""
+        soon = asyncio.get_running_loop().time() + _LAST_WAIT
+        for limit in self._limits:
+            limit.reschedule(min(soon, limit.when() or soon))
 
     async def _send(self, link: _Link, announcement: Announcement) -> Fate:
         try:
@@ -204,13 +205,12 @@ class Publisher:
 
     async def _confirmed(self, link: _Link, announcement: Announcement) -> Fate:
         try:
-            async with asyncio.timeout(self._deadline), self._in_flight:
-                answer = await link.exchange.publish(
-                    _message(announcement),
-                    announcement.queue,
-                    mandatory=True,
-                    timeout=self._deadline,
-                )
+            async with asyncio.timeout(self._deadline) as limit:
+                self._limits.add(limit)
+                try:
+                    answer = await self._answer(link.exchange, announcement)
+                finally:
+                    self._limits.discard(limit)
         except TimeoutError:
             return Fate.UNCONFIRMED
         except PublishError:
@@ -221,6 +221,12 @@ class Publisher:
             return Fate.UNSENDABLE
         # No exception is not yet an Ack: on other channels a returned message comes back so.
         return Fate.CONFIRMED if isinstance(answer, Basic.Ack) else Fate.RETURNED
+
+    async def _answer(self, exchange: AbstractExchange, announcement: Announcement) -> object:
+        async with self._in_flight:
+            return await exchange.publish(
+                _message(announcement), announcement.queue, mandatory=True, timeout=self._deadline
+            )
 
     def _forget(self, link: _Link, queue: str) -> None:
         """Let the queue be declared again, but not at every pass: it may be out of our hands."""

@@ -15,6 +15,7 @@ import psycopg
 
 from taskbell.relay.coalesce import Announcement, coalesce
 from taskbell.relay.lane import Fate, Lane
+from taskbell.relay.pace import Pace, Pass
 from taskbell.relay.publisher import Publisher
 from taskbell.shared.database import Database, DedicatedConnection, Rows
 from taskbell.shared.doorbell import Doorbell
@@ -36,11 +37,6 @@ from taskbell.shared.statements import outbox
 
 _PURPOSE = "relay"
 _RECONNECT_SECONDS = 1.0
-# A pass reads up to a window in vain while consumers are behind: a tenth of a core at most.
-_EMPTY_REST = 10
-# A pass that found some work leaves as much time again for more to gather in one announcement.
-_PARTIAL_REST = 1
-_LONGEST_REST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +44,6 @@ class _Sent:
     lane: Lane
     announcement: Announcement
     fate: "asyncio.Task[Fate]"
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What a pass did: tasks whose announcement was confirmed, and whether more surely wait."""
-
-    tasks: int = 0
-    full: bool = False
-
-    @property
-    def rest_factor(self) -> int:
-        """How many times its own duration the relay rests after it, at least."""
-        if self.full:
-            return 0
-        return _PARTIAL_REST if self.tasks else _EMPTY_REST
 
 
 class Relay:
@@ -86,6 +67,7 @@ class Relay:
         self._batch = batch
         self._promoter = Promoter()
         self._floors = Floors()
+        self._pace = Pace()
         self._lanes: dict[str, Lane] = {}
         self._refused: list[TaskId] = []
         self._connections = 0
@@ -96,6 +78,7 @@ class Relay:
     def stop(self) -> None:
         """Let the running pass be the last."""
         self._stopping.set()
+        self._publisher.hurry()
         self._doorbell.wake()
 
     async def run(self) -> None:
@@ -125,7 +108,7 @@ class Relay:
             self._observe(DatabaseFound(_PURPOSE))
         if not self._stopping.is_set():
             await self._doorbell.rest(self._connection, worked=done.tasks > 0)
-            rest = min(_LONGEST_REST, done.rest_factor * (ended - started))
+            rest = self._pace.rest_after(done, started=started, ended=ended)
             await self._pause(ended + rest - _now())
 
     async def _wait_out(self, trouble: Event) -> None:
@@ -169,6 +152,8 @@ class Relay:
         async with asyncio.TaskGroup() as background:
             try:
                 for lane in await self._open_lanes():
+                    if self._stopping.is_set():
+                        break
                     # Mark committed, then publish: a consumer claims within a millisecond, and
                     # would skip an entry that a mark still locks, and spend the announcement.
                     batch = lane.batch(self._batch)
@@ -195,7 +180,8 @@ class Relay:
         fate = await self._publisher.prepare(lane.queue)
         if fate is not Fate.CONFIRMED:
             lane.judge({fate}, _now(), random.random())  # noqa: S311 - jitter
-            self._observe(AnnouncementRefused(lane.queue, 0, fate))
+            if fate is not Fate.CUT:  # the publisher tells of that
+                self._observe(AnnouncementRefused(lane.queue, 0, fate))
             return []
         return await self._connection.run(
             outbox.ANNOUNCE,

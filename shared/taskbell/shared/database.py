@@ -24,6 +24,8 @@ from taskbell.shared.statement import Statement
 
 _RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+# Operational by name, but waiting does not mend them.
+_REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 _TRIES_AFTER_CONFLICT = 5
 _SESSION = "-c jit=off -c default_transaction_isolation=read\\ committed"
 _KEEPALIVE = {
@@ -100,9 +102,7 @@ class Database:
 
 def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
     """Break a connection from this side, so that whoever waits on it stops waiting at once."""
-    if connection.closed:
-        return
-    with socket.socket(fileno=os.dup(connection.fileno())) as wire, _tolerant():
+    with _tolerant(), socket.socket(fileno=os.dup(connection.fileno())) as wire:
         wire.shutdown(socket.SHUT_RDWR)
 
 
@@ -110,7 +110,7 @@ def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
 def _tolerant() -> Generator[None]:
     try:
         yield
-    except OSError:  # already broken from the other side
+    except (OSError, psycopg.Error):  # broken already, or closed by the thread that uses it
         return
 
 
@@ -147,6 +147,8 @@ class DedicatedConnection:
                 if not tries_left:
                     raise DatabaseAway(str(error)) from error
                 await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - jitter, no secret
+            except _REFUSED:
+                raise
             except _AWAY as error:
                 await self.close()
                 raise DatabaseAway(str(error)) from error

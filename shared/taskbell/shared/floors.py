@@ -2,18 +2,17 @@
 
 While some transaction holds an old snapshot, dead index entries cannot be removed, and a pass that
 starts at the beginning of time walks them all. An entry that appears below its floor (a transaction
-that committed late) is seen at the next refresh.
+that was open for more than two seconds) is seen at the next refresh.
 """
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.statements import outbox
 
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _REFRESH_SECONDS = 1.0
 _REST_FACTOR = 20
 
@@ -39,7 +38,7 @@ class Floors:
             heads = {row.priority: row.head for row in rows}
             took = asyncio.get_running_loop().time() - now
             known = _Known(
-                [heads[level] or _BEGINNING for level in LEVELS],
+                [heads[level] for level in LEVELS],
                 now + max(_REFRESH_SECONDS, _REST_FACTOR * took),
             )
             self._known[queue] = known

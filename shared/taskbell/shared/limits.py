@@ -1,5 +1,7 @@
 """The limits a task must keep, each in one place for every door that checks it."""
 
+import re
+
 PAYLOAD_BYTES = 1024 * 1024
 """Largest payload, as UTF-8 JSON."""
 
@@ -9,6 +11,12 @@ PAYLOAD_DEPTH = 100
 TYPE_BYTES = 200
 QUEUE_BYTES = 200
 """Leaves room for ``taskbell.q.`` within the 255 bytes of an AMQP name."""
+
+QUEUE_CHARACTERS = re.compile(r"[a-zA-Z0-9_.:@#,/+ -]+")
+"""What AMQP 0-9-1 allows in a name."""
+
+DEFAULT_QUEUE = "default"
+"""The queue of a task that names none."""
 
 OWNER_BYTES = 200
 CORRELATION_BYTES = 200

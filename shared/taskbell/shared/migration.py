@@ -9,21 +9,20 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
+from taskbell.shared.schema import SchemaState, compare
 
-__all__ = ["LockedOutError", "MigrationError", "SchemaState", "check", "sql", "upgrade"]
+__all__ = ["LockedOutError", "MigrationError", "check", "sql", "upgrade"]
 
 ENVIRONMENT: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = (ENVIRONMENT / "versions",)
@@ -43,38 +42,6 @@ class MigrationError(Exception):
 
 class LockedOutError(MigrationError):
     """Other transactions held locks the migration needed; trying again later is safe."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaState:
-    """How the database's revision compares with the one this code was written for.
-
-    `missing`: no schema; `behind`: migrate first; `ahead`: a newer taskbell migrated it, which the
-    expand-then-contract rule makes safe for this code.
-    """
-
-    answer: Literal["missing", "behind", "current", "ahead"]
-    found: str | None
-    needed: str
-
-    @property
-    def ready(self) -> bool:
-        """Tell whether this code may work on the database."""
-        return self.answer in {"current", "ahead"}
-
-    def __str__(self) -> str:
-        """Give one sentence that names the revisions."""
-        match self.answer:
-            case "missing":
-                return f"the schema is missing: revision {self.needed} is needed"
-            case "behind":
-                return f"the schema is behind: at {self.found}, revision {self.needed} is needed"
-            case "current":
-                return f"the schema is current: at {self.found}"
-            case "ahead":
-                return (
-                    f"the schema is ahead: at {self.found}, this code was written for {self.needed}"
-                )
 
 
 def upgrade(url: str, *, patience: float = 120.0) -> None:
@@ -113,30 +80,16 @@ def check(url: str) -> SchemaState:
     Raises `MigrationError` when the database cannot be reached or refuses to tell.
     """
     with _transaction(_address(url)) as connection:
-        return _state(connection)
+        return compare(_revision(connection))
 
 
 def _try_upgrade(address: URL) -> None:
     with _transaction(address) as connection:
-        if _state(connection).ready:
+        if compare(_revision(connection)).ready:
             return
         with _ALEMBIC:
             # The environment looks at the revision again once it has the advisory lock.
             command.upgrade(_config(connection=connection), "head")
-
-
-def _state(connection: Connection) -> SchemaState:
-    script = ScriptDirectory.from_config(_config())
-    needed = script.get_current_head()
-    if needed is None:
-        raise MigrationError("this installation carries no revisions: its package data is missing")
-    found = _revision(connection)
-    if found is None:
-        return SchemaState("missing", None, needed)
-    if found == needed:
-        return SchemaState("current", found, needed)
-    known = {step.revision for step in script.walk_revisions()}
-    return SchemaState("behind" if found in known else "ahead", found, needed)
 
 
 def _revision(connection: Connection) -> str | None:

@@ -1,20 +1,36 @@
-"""Wait for a database that is away, refuse one that is not migrated. Needs the extra ``cli``."""
+"""Wait for a database that is away, and say whether it is migrated."""
 
 import asyncio
 import random
 
-from taskbell.shared.database import Database
+from taskbell.shared.database import Database, DedicatedConnection
+from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DatabaseLost, Observer
-from taskbell.shared.migration import MigrationError, SchemaState, check
+from taskbell.shared.schema import SchemaState, compare
+from taskbell.shared.statements import schema
 
 _AGAIN_SECONDS = 1.0
 
 
 async def found_schema(database: Database, observe: Observer) -> SchemaState:
     """Return the state of the schema as soon as the database answers."""
-    while True:
-        try:
-            return await asyncio.to_thread(check, database.url)
-        except MigrationError as error:
-            observe(DatabaseLost("start", str(error)))
-        await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
+    connection = DedicatedConnection(database, "start")
+    told = False
+    try:
+        while True:
+            try:
+                return await _look(connection)
+            except DatabaseAway as error:
+                if not told:
+                    told = True
+                    observe(DatabaseLost("start", str(error)))
+            await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
+    finally:
+        await connection.close()
+
+
+async def _look(connection: DedicatedConnection) -> SchemaState:
+    if (await connection.run(schema.VERSION_TABLE))[0].found is None:
+        return compare(None)
+    rows = await connection.run(schema.REVISION)
+    return compare(rows[0].revision if rows else None)

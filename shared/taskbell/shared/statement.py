@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from sqlalchemy import TextClause, text
+if TYPE_CHECKING:  # loading it costs a process half a second, and only some send through it
+    from sqlalchemy import TextClause
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
@@ -24,8 +26,10 @@ class Statement:
         return _PARAMETER.sub(r"%(\1)s", self.sql.replace("%", "%%")).encode()
 
     @cached_property
-    def for_sqlalchemy(self) -> TextClause:
+    def for_sqlalchemy(self) -> "TextClause":
         """The text as a clause that any SQLAlchemy session or connection executes."""
+        from sqlalchemy import text  # noqa: PLC0415 - see above
+
         return text(self.sql)
 
     @property

@@ -160,7 +160,8 @@ def unmarked(url: str, ids: Collection[UUID]) -> int:
     """How many of these entries wait without a mark."""
     with psycopg.connect(conninfo(url)) as connection:
         rows = connection.execute(
-            "SELECT count(*) FROM taskbell.outbox WHERE announced_at IS NULL AND task_id = ANY (%s)",
+            "SELECT count(*) FROM taskbell.outbox"
+            " WHERE announced_at IS NULL AND task_id = ANY (%s)",
             [list(ids)],
         ).fetchone()
     assert rows is not None

@@ -194,3 +194,21 @@ async def test_a_relay_that_joins_announces_what_waits_once_more(
 
     assert {ear.counts[task_id] for task_id in ids} == {2}
     assert ear.counts[late[0]] == 1
+
+
+async def test_a_mark_that_brought_nobody_expires(
+    database_url: str, vhost: Vhost, observe: Recorder
+) -> None:
+    ids = make_tasks(database_url, 2)
+
+    async with listening(vhost.url) as ear, relaying(database_url, vhost.url, observe):
+        await ear.hears(ids)
+        with psycopg.connect(conninfo(database_url)) as connection:
+            connection.execute(
+                "UPDATE taskbell.outbox SET announced_at = announced_at - interval '31 seconds'"
+                " WHERE task_id = %s",
+                [ids[0]],
+            )
+        await ear.hears(ids[:1], times=2)
+
+    assert ear.counts[ids[1]] == 1

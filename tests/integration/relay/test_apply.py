@@ -147,7 +147,7 @@ def test_without_rights_it_says_what_is_missing(
         (None, ["--management-url", "ftp://user:hush@127.0.0.1:1"], "must be http"),
     ],
 )
-def test_what_cannot_be_reached_is_one_line_without_a_password(  # noqa: PLR0913 - a table
+def test_what_cannot_be_reached_is_one_line_without_a_password(
     database_url: str,
     vhost: Vhost,
     monkeypatch: pytest.MonkeyPatch,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from integration.relay.ear import Recorder, listening
+from integration.relay.ear import listening
 from services import Postgres
 from support.factories import make_tasks
 from support.proxy import Proxy
@@ -73,10 +73,7 @@ def test_a_second_signal_ends_it_at_once(database_url: str, vhost: Vhost) -> Non
     assert status in {0, -signal.SIGTERM, -signal.SIGINT}
 
 
-async def test_it_ends_in_time_while_the_broker_is_silent(
-    database_url: str, vhost: Vhost, observe: Recorder
-) -> None:
-    del observe
+async def test_it_ends_in_time_while_the_broker_is_silent(database_url: str, vhost: Vhost) -> None:
     parts = urlsplit(vhost.url)
     assert parts.hostname is not None
     assert parts.port is not None

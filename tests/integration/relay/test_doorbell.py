@@ -10,7 +10,7 @@ from support.factories import make_tasks
 from support.rabbitmq import Vhost
 from taskbell.producer import Producer
 from taskbell.relay import Relay
-from taskbell.relay.relay import Pass
+from taskbell.relay.pace import Pass
 from taskbell.shared.database import Database, conninfo
 from taskbell.shared.events import DoorbellDeaf
 

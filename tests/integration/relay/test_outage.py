@@ -1,7 +1,7 @@
 """Whatever is away is waited for, and what it lost is announced anew."""
 
 import asyncio
-import os
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from integration.relay.ear import Recorder, listening, relaying, unmarked
@@ -45,12 +45,15 @@ async def test_what_waits_is_announced_anew_after_a_reconnection_once(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     ids = make_tasks(database_url, 250)
-    async with _proxy(vhost.url) as proxy, listening(vhost.url) as ear:
-        async with relaying(database_url, proxy.through(vhost.url), observe):
-            await ear.hears(ids)
-            proxy.cut()
-            await ear.hears(ids, times=2)
-            await ear.hears(make_tasks(database_url))
+    async with (
+        _proxy(vhost.url) as proxy,
+        listening(vhost.url) as ear,
+        relaying(database_url, proxy.through(vhost.url), observe),
+    ):
+        await ear.hears(ids)
+        proxy.cut()
+        await ear.hears(ids, times=2)
+        await ear.hears(make_tasks(database_url))
 
     assert {ear.counts[task_id] for task_id in ids} == {2}
     assert len(ear.messages) == 3 + 3 + 1  # in groups again: no herd
@@ -75,38 +78,44 @@ async def test_a_broker_that_closes_its_connections_is_met_again(
 async def test_many_reconnections_leave_nothing_behind(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
-    async with _proxy(vhost.url) as proxy, listening(vhost.url) as ear:
-        async with relaying(database_url, proxy.through(vhost.url), observe):
-            await ear.hears(make_tasks(database_url))
-            before = _open_files()
-            for _ in range(20):
-                found = asyncio.ensure_future(observe.next(BrokerFound))
-                await asyncio.sleep(0)
-                proxy.cut()
-                await found
-            await ear.hears(make_tasks(database_url))
-            await proxy.wait_connections(1)
-            after = _open_files()
+    async with (
+        _proxy(vhost.url) as proxy,
+        listening(vhost.url) as ear,
+        relaying(database_url, proxy.through(vhost.url), observe),
+    ):
+        await ear.hears(make_tasks(database_url))
+        before = _open_files()
+        for _ in range(20):
+            found = asyncio.ensure_future(observe.next(BrokerFound))
+            await asyncio.sleep(0)
+            proxy.cut()
+            await found
+        await ear.hears(make_tasks(database_url))
+        await proxy.wait_connections(1)
+        after = _open_files()
 
     assert after <= before
 
 
 def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_a_network_to_the_broker_that_falls_silent_is_given_up(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
-    async with _proxy(vhost.url) as proxy, listening(vhost.url) as ear:
-        async with relaying(database_url, proxy.through(vhost.url), observe, deadline=0.5):
-            await ear.hears(make_tasks(database_url))
-            proxy.silence()
-            ids = make_tasks(database_url, 5)
-            refused = await observe.some(AnnouncementRefused)
-            await observe.some(BrokerLost)
-            proxy.resume()
-            await ear.hears(ids)
+    async with (
+        _proxy(vhost.url) as proxy,
+        listening(vhost.url) as ear,
+        relaying(database_url, proxy.through(vhost.url), observe, deadline=0.5),
+    ):
+        await ear.hears(make_tasks(database_url))
+        proxy.silence()
+        ids = make_tasks(database_url, 5)
+        refused = await observe.some(AnnouncementRefused)
+        await observe.some(BrokerLost)
+        proxy.resume()
+        await ear.hears(ids)
 
     assert refused.reason == Fate.UNCONFIRMED
     assert refused.tasks == 5
@@ -115,14 +124,17 @@ async def test_a_network_to_the_broker_that_falls_silent_is_given_up(
 async def test_a_lost_confirm_only_repeats_its_announcement(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
-    async with _proxy(vhost.url) as proxy, listening(vhost.url) as ear:
-        async with relaying(database_url, proxy.through(vhost.url), observe, deadline=1.0):
-            await ear.hears(make_tasks(database_url))
-            proxy.silence(Direction.TO_CLIENT)
-            ids = make_tasks(database_url)
-            await observe.some(AnnouncementRefused)
-            proxy.resume()
-            await ear.hears(ids, times=2)
+    async with (
+        _proxy(vhost.url) as proxy,
+        listening(vhost.url) as ear,
+        relaying(database_url, proxy.through(vhost.url), observe, deadline=1.0),
+    ):
+        await ear.hears(make_tasks(database_url))
+        proxy.silence(Direction.TO_CLIENT)
+        ids = make_tasks(database_url)
+        await observe.some(AnnouncementRefused)
+        proxy.resume()
+        await ear.hears(ids, times=2)
 
 
 async def test_a_broker_that_restarts_empty_hears_everything_again(
@@ -149,7 +161,7 @@ async def test_a_memory_alarm_takes_marks_back_and_does_not_hold_a_shutdown(
 ) -> None:
     # The ear is a connection of its own: brokers block those that publish.
     async with listening(private_vhost.url) as ear:
-        async with relaying(database_url, private_vhost.url, observe, deadline=1.0):
+        async with relaying(database_url, private_vhost.url, observe, deadline=3.0):
             await ear.hears(make_tasks(database_url))
             await asyncio.to_thread(private_rabbitmq.memory_alarm, True)  # noqa: FBT003
             ids = make_tasks(database_url, 3)
@@ -163,7 +175,7 @@ async def test_a_memory_alarm_takes_marks_back_and_does_not_hold_a_shutdown(
             await ear.hears(ids)
 
     assert refused.reason == Fate.UNCONFIRMED
-    assert took < 8.0
+    assert took < 7.0
 
 
 async def test_a_network_to_postgres_that_falls_silent_is_given_up(
@@ -206,11 +218,14 @@ async def test_a_database_that_crashes_is_met_again(
 async def test_a_database_that_is_cut_while_announcements_fly_loses_none(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
-    async with _proxy(database_url) as proxy, listening(vhost.url) as ear:
-        async with relaying(proxy.through(database_url), vhost.url, observe, batch=10):
-            ids = make_tasks(database_url, 500)
-            for _ in range(3):
-                await observe.next(TasksAnnounced)
-                proxy.cut()
-                await observe.next(DatabaseFound)
-            await ear.hears(ids)
+    async with (
+        _proxy(database_url) as proxy,
+        listening(vhost.url) as ear,
+        relaying(proxy.through(database_url), vhost.url, observe, batch=10),
+    ):
+        ids = make_tasks(database_url, 500)
+        for _ in range(3):
+            await observe.next(TasksAnnounced)
+            proxy.cut()
+            await observe.next(DatabaseFound)
+        await ear.hears(ids)

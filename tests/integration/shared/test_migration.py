@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from services import Postgres
-from taskbell.shared import migration
+from taskbell.shared import migration, schema
 from taskbell.shared.migration import LockedOutError, MigrationError, check, upgrade
 
 ADVISORY_KEY = "hashtextextended('taskbell.schema_version', 0)"
@@ -41,6 +41,7 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that carries one revision more, which needs an exclusive lock on `task`."""
     (tmp_path / "0002_note.py").write_text(NEXT_REVISION)
     monkeypatch.setattr(migration, "VERSIONS", (*migration.VERSIONS, tmp_path))
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "0002"))
 
 
 def connect(url: str, *, autocommit: bool = True) -> psycopg.Connection:

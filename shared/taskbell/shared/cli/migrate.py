@@ -6,7 +6,8 @@ import typer
 
 from taskbell.shared import migration
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.migration import MigrationError, SchemaState
+from taskbell.shared.migration import MigrationError
+from taskbell.shared.schema import SchemaState
 
 __all__ = ["migrate", "register"]
 

@@ -48,12 +48,16 @@ RETURNING o.task_id, set_config('synchronous_commit', 'off', true)
 
 FLOORS = Statement("""
 SELECT level.priority,
-       (SELECT o.publish_at FROM taskbell.outbox o
-        WHERE o.queue = :queue AND o.priority = level.priority AND NOT o.parked
-        ORDER BY o.publish_at LIMIT 1) AS head
+       LEAST((SELECT o.publish_at FROM taskbell.outbox o
+              WHERE o.queue = :queue AND o.priority = level.priority AND NOT o.parked
+              ORDER BY o.publish_at LIMIT 1),
+             clock_timestamp() - interval '2 seconds') AS head
 FROM unnest(CAST(:levels AS smallint[])) AS level(priority)
 """)
-"""The earliest entry of each level: a hint that spares later passes the dead index entries before."""
+"""The earliest entry of each level: a hint that spares later passes the dead index entries before.
+
+Never younger than two seconds: a transaction that began before the look may commit after it.
+"""
 
 WAITING_QUEUES = Statement("""
 WITH RECURSIVE line AS (

@@ -93,15 +93,20 @@ WITH ask AS MATERIALIZED (
     ORDER BY l.task_id FOR UPDATE OF l
 ), {_TAIL}
 SELECT a.task_id, a.attempt,
-       COALESCE(d.status, CASE WHEN t.id IS NOT NULL THEN 'already ' || t.status ELSE 'lost' END)
-           AS answer,
+       COALESCE(d.status, CASE WHEN t.id IS NOT NULL THEN 'already ' || t.status
+                               WHEN (SELECT 1 FROM taskbell.failure f
+                                     WHERE f.task_id = a.task_id AND f.attempt = a.attempt
+                                       AND f.worker_id = :worker_id AND f.outcome = 'retry')
+                                    IS NOT NULL THEN 'already RETRYING'
+                               ELSE 'lost' END) AS answer,
        (SELECT count(*) FROM rung) AS rung
 FROM ask a LEFT JOIN done d ON d.id = a.task_id
 LEFT JOIN taskbell.task t ON d.id IS NULL AND t.id = a.task_id AND t.attempt_count = a.attempt
      AND t.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
 """)
 """Answers the new status; ``already …`` when this attempt's settlement had been committed before
-(the repeat after an unknown commit); or ``lost``."""
+(the repeat after an unknown commit; a failed try shows by its ``failure`` row, a release or snooze
+by nothing); or ``lost``."""
 
 SETTLE_COMPLETED = Statement(f"""
 WITH ask AS MATERIALIZED (
