@@ -38,7 +38,7 @@ server_lifetime = 60
 
 
 class Pooler:
-    """A PgBouncer under guard; ready when constructed, gone after `close()` or with this process."""
+    """A PgBouncer under guard; ready when constructed, gone after `close()` or with us."""
 
     def __init__(self, postgres_url: str) -> None:
         """`postgres_url` names the server and the user who logs in there."""

@@ -35,7 +35,9 @@ class Fleet:
     """The way the roles use; a pooler may stand in it."""
     amqp_url: str | None
     behind_pooler: bool
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _running: dict[str, subprocess.Popen[bytes]] = field(
+        default_factory=dict[str, "subprocess.Popen[bytes]"]
+    )
 
     def start_relay(self, name: str = "relay") -> None:
         """Start a relay and wait until it is up."""

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextvars
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from taskbell.consumer.attempt import Attempt, Interruption
+from taskbell.consumer.attempt import Attempt, Interruption, judged
 from taskbell.consumer.execution import execute
 from taskbell.consumer.keeper import Keeper
 from taskbell.consumer.leases import Lease
@@ -16,7 +17,7 @@ from taskbell.consumer.settling import Ended, Settler
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.events import LeaseLost, Observer, TaskFailed, TaskSettled, TypeUnknown
 from taskbell.shared.ids import WorkerId
-from taskbell.shared.lifecycle import Failed, Outcome, Rejected, Released, Stopped, settle
+from taskbell.shared.lifecycle import Failed, Outcome, Rejected, Released, settle
 
 _UNKNOWN_TYPE_SECONDS = 30.0
 _WATCH_SECONDS = 0.1
@@ -41,7 +42,10 @@ class Attempts:
         self._slots = slots
         self._observe = observe
         self._slot_freed = slot_freed
-        self._running: dict[UUID, Attempt] = {}
+        # All that run, and of each task the latest: an older one whose lease was lost may run on.
+        self._running: set[Attempt] = set()
+        self._latest: dict[UUID, Attempt] = {}
+        self._fault: BaseException | None = None
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="taskbell-handler")
         self.keeper = Keeper(database, worker_id, observe, self._report)
         self.settler = Settler(
@@ -62,38 +66,57 @@ class Attempts:
             return 0
         return self._slots - len(self._running)
 
-    def start(self, leases: Sequence[Lease], group: asyncio.TaskGroup) -> None:
+    def start(self, leases: Sequence[Lease]) -> None:
         """Run a handler for each of these."""
-        self.keeper.hold(leases)
+        # One whose claim took most of the lease to be answered would be interrupted at once.
+        expiring = [each for each in leases if _is_expiring(each)]
+        self.give_back(expiring)
+        worthwhile = [each for each in leases if each not in expiring] if expiring else leases
+        self.keeper.hold(worthwhile)
+        for lease in worthwhile:
+            self._begin(lease)
+
+    def give_back(self, leases: Sequence[Lease]) -> None:
+        """Release these without running anything."""
         for lease in leases:
-            older = self._running.get(lease.task_id)
-            if older is not None:  # claimed again, so our older lease of it is gone
-                self._lose(older, "claim")
-            registration = self._registrations.get(lease.context.type)
-            attempt = Attempt(lease, registration is None or registration.runs_on_loop)
-            self._running[lease.task_id] = attempt
-            # In an empty context: no task sees another's variables.
-            attempt.running = group.create_task(
-                self._work(attempt, registration), context=contextvars.Context()
-            )
+            self._settle(lease, Released(), 0.0)
+
+    def _begin(self, lease: Lease) -> None:
+        older = self._latest.get(lease.task_id)
+        if older is not None:  # claimed again, so our older lease of it is gone
+            self._lose(older, Interruption.LOST, "claim")
+        registration = self._registrations.get(lease.context.type)
+        attempt = Attempt(lease, registration is None or registration.runs_on_loop)
+        self._latest[lease.task_id] = attempt
+        self._running.add(attempt)
+        # In an empty context: no task sees another's variables. Not in a task group: one that
+        # swallows its cancellation must not keep the worker from ending.
+        attempt.running = asyncio.get_running_loop().create_task(
+            self._work(attempt, registration), context=contextvars.Context()
+        )
+        attempt.running.add_done_callback(self._note_fault)
 
     async def _work(self, attempt: Attempt, registration: Registration | None) -> None:
-        lease = attempt.lease
-        outcome: Outcome | None
+        attempt.begun = True
+        lease, outcome = attempt.lease, None
         try:
-            outcome = await self._outcome(registration, lease)
-        except asyncio.CancelledError:
             if attempt.interruption is None:
+                outcome = await self._outcome(registration, lease)
+        except asyncio.CancelledError:
+            if attempt.interruption is None:  # somebody ends the whole loop
+                self.keeper.forget([lease])
                 raise
-            outcome = _after(attempt.interruption)
+        except GeneratorExit:
+            pass  # a future of the handler's carried it, and it flies past execute: no outcome
         finally:
             self._free_slot(attempt)
-        if attempt.interruption is Interruption.LOST or outcome is None:
+        counted = judged(outcome, attempt.interruption)
+        if counted is None:
             self.keeper.forget([lease])
             return
-        self._report_failure(lease, outcome)
+        self._report_failure(lease, counted)
         after = registration.retry.after(lease.used) if registration else _UNKNOWN_TYPE_SECONDS
-        self.settler.add(Ended(lease, settle(lease.task_id, lease.attempt, outcome, after)))
+        self._settle(lease, counted, after)
 
     async def _outcome(self, registration: Registration | None, lease: Lease) -> Outcome:
         if registration is None:  # without a delay the poll would claim the same front for ever
@@ -101,10 +124,18 @@ class Attempts:
             return Released(_UNKNOWN_TYPE_SECONDS)
         return await execute(registration, lease, self._threads)
 
+    def _note_fault(self, running: asyncio.Task[None]) -> None:
+        if not running.cancelled() and running.exception() is not None:
+            self._fault = running.exception()
+
     def _free_slot(self, attempt: Attempt) -> None:
-        if self._running.get(attempt.lease.task_id) is attempt:
-            del self._running[attempt.lease.task_id]
+        self._running.discard(attempt)
+        if self._latest.get(attempt.lease.task_id) is attempt:
+            del self._latest[attempt.lease.task_id]
         self._slot_freed()
+
+    def _settle(self, lease: Lease, outcome: Outcome, after: float) -> None:
+        self.settler.add(Ended(lease, settle(lease.task_id, lease.attempt, outcome, after)))
 
     def _report_failure(self, lease: Lease, outcome: Outcome) -> None:
         if isinstance(outcome, Failed | Rejected):
@@ -119,74 +150,77 @@ class Attempts:
             )
             self._observe(failed)
 
-    def _settled(self, ended: Ended, answer: str) -> None:
+    def _settled(self, ended: Ended, status: str | None) -> None:
         lease, context = ended.lease, ended.lease.context
         self.keeper.forget([lease])
         self._slot_freed()
-        self.settled[context.queue] += 1
-        if answer == "lost":
+        if status is None:
             self._observe(LeaseLost(lease.task_id, lease.attempt, context.type, "settlement"))
             return
+        self.settled[context.queue] += 1
         settled = TaskSettled(
             task_id=lease.task_id,
             attempt=lease.attempt,
             type=context.type,
             queue=context.queue,
             correlation_id=context.correlation_id,
-            status=answer.removeprefix("already "),
+            status=status,
             seconds=lease.age(),
             announced_for=lease.announced_for,
         )
         self._observe(settled)
 
     def _report(self, lease: Lease, answer: str) -> None:
-        attempt = self._running.get(lease.task_id)
+        attempt = self._latest.get(lease.task_id)
         if attempt is None or attempt.lease is not lease:
             return
         if answer == "lost":
-            self._lose(attempt, "heartbeat")
+            self._lose(attempt, Interruption.LOST, "heartbeat")
         else:
             attempt.interrupt(Interruption.CANCELLED)
 
-    def _lose(self, attempt: Attempt, noticed_by: str) -> None:
+    def _lose(self, attempt: Attempt, why: Interruption, noticed_by: str) -> None:
         lease = attempt.lease
         self.keeper.forget([lease])
-        if attempt.interrupt(Interruption.LOST):
+        if attempt.interrupt(why):
             self._observe(LeaseLost(lease.task_id, lease.attempt, lease.context.type, noticed_by))
 
     async def watch(self) -> None:
-        """End handlers whose lease could not be extended, before it runs out; until cancelled."""
+        """End handlers whose lease could not be extended, before it runs out; until cancelled.
+
+        Raises what should never happen, so that the process ends rather than limps.
+        """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            now = asyncio.get_running_loop().time()
-            for attempt in list(self._running.values()):
-                if now >= attempt.lease.deadline - _MARGIN * attempt.lease.seconds:
-                    self._lose(attempt, "watchdog")
-            self.keeper.unhang()
+            for attempt in [each for each in self._running if _is_expiring(each.lease)]:
+                self._lose(attempt, Interruption.EXPIRING, "watchdog")
+            self.keeper.check()
+            if self._fault is not None:
+                raise self._fault
 
     async def finished(self) -> None:
         """Return when no handler runs any more."""
-        await asyncio.gather(*self._coroutines(), return_exceptions=True)
+        while running := [each.running for each in self._running if each.running is not None]:
+            # Not gather: whoever stops waiting for it would cancel the handlers.
+            await asyncio.wait(running)
 
     async def release(self) -> None:
         """Interrupt every handler and give its lease back, unused."""
-        for attempt in list(self._running.values()):
+        for attempt in list(self._running):
             attempt.interrupt(Interruption.RELEASED)
         await self.finished()
 
-    def _coroutines(self) -> list[asyncio.Task[None]]:
-        return [each.running for each in self._running.values() if each.running is not None]
+    def known(self) -> list[UUID]:
+        """Every task of which this worker knows that it holds the lease, or may hold it yet."""
+        held = (lease.task_id for lease in self.keeper.held())
+        return list({*held, *self._latest, *self.settler.waiting()})
 
-    def held_ids(self) -> list[UUID]:
-        """Every task whose lease this worker knows it holds, or whose handler still runs here."""
-        return [*{lease.task_id for lease in self.keeper.held()} | self._running.keys()]
+    async def close(self) -> None:
+        """End the keeper and close the connections; handlers in threads are left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self.settler.close()
+        await self.keeper.stop()
 
 
-def _after(interruption: Interruption) -> Outcome | None:
-    match interruption:
-        case Interruption.LOST:
-            return None
-        case Interruption.CANCELLED:
-            return Stopped()
-        case Interruption.RELEASED:
-            return Released()
+def _is_expiring(lease: Lease) -> bool:
+    return time.monotonic() >= lease.deadline - _MARGIN * lease.seconds

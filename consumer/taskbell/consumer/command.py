@@ -2,42 +2,38 @@
 
 import asyncio
 import importlib
+import importlib.util
 import os
 import sys
+import traceback
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import pydantic
 import typer
 
-from taskbell.consumer.attempts import Attempts
-from taskbell.consumer.census import Census
+from taskbell.consumer.assembly import assemble
 from taskbell.consumer.errors import InvalidHandler
-from taskbell.consumer.intake import Intake
-from taskbell.consumer.leases import Claims
 from taskbell.consumer.registry import Consumer
 from taskbell.consumer.settings import ConsumerSettings
 from taskbell.consumer.shutdown import Shutdown
-from taskbell.consumer.subscription import Subscription
-from taskbell.consumer.worker import Worker
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.database import DedicatedConnection
-from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
-from taskbell.shared.ids import WorkerId, new_worker_id
+from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
 
 EXIT_OK = 0
 EXIT_NOT_READY = 1
+"""The schema is not what it should be, or the worker crashed: the log says why."""
 EXIT_USAGE = 2
 EXIT_ABANDONED = 3
 """Stopped before everything was settled or released: what was left runs elsewhere once its lease
 expired."""
 
-_DEAF_INTERVAL = 0.2
+_HURRIED_SECONDS = 3.0
 
 
 def register(app: typer.Typer) -> None:
@@ -61,15 +57,35 @@ def consumer(
     except InvalidHandler as error:
         fail(str(error), code=EXIT_USAGE)
     observe = log_to_stderr(settings.log_level, settings.log_format)
-    code = asyncio.run(run(handlers, settings, observe))
+    _end_with(run(handlers, settings, observe))
+
+
+def _end_with(running: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run this and end the process with its answer.
+
+    Not ``asyncio.run``, and no usual exit: both wait for handlers that were told to stop and did
+    not, in threads or by swallowing their cancellation.
+    """
+    code = EXIT_NOT_READY
+    try:
+        code = _new_loop().run_until_complete(running)
+    except BaseException:  # noqa: BLE001 - a crash must not wait for them either
+        traceback.print_exc()
+    sys.stdout.flush()
     sys.stderr.flush()
-    # Not sys.exit: it would wait for handlers in threads that were told to stop and did not.
     os._exit(code)
 
 
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+    return loop
+
+
 def _load(application: str) -> Consumer:
-    module, separator, name = application.partition(":")
-    if not separator:
+    module, _, name = application.partition(":")
+    if not (name.isidentifier() and all(part.isidentifier() for part in module.split("."))):
         raise InvalidHandler(f"{application!r}: write module:app")
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -85,12 +101,30 @@ def _load(application: str) -> Consumer:
 
 async def run(handlers: Consumer, settings: ConsumerSettings, observe: Observer) -> int:
     """Run one worker; returns the exit code."""
-    database = settings.database
     shutdown = Shutdown()
     shutdown.listen()
-    state = await found_schema(database, observe)
-    if not state.ready:
-        sys.stderr.write(f"{state}: run `taskbell migrate`\n")
+    work = asyncio.ensure_future(_work(handlers, settings, shutdown, observe))
+    hurry = asyncio.ensure_future(_hurried(shutdown))
+    await asyncio.wait({work, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    return work.result() if work.done() else EXIT_ABANDONED
+
+
+async def _hurried(shutdown: Shutdown) -> None:
+    """Return a moment after a worker that was told twice should have ended."""
+    await shutdown.at_once.wait()
+    await asyncio.sleep(_HURRIED_SECONDS)
+
+
+async def _work(
+    handlers: Consumer, settings: ConsumerSettings, shutdown: Shutdown, observe: Observer
+) -> int:
+    state = asyncio.ensure_future(found_schema(settings.database, observe))
+    asked = asyncio.ensure_future(shutdown.asked.wait())
+    await asyncio.wait({state, asked}, return_when=asyncio.FIRST_COMPLETED)
+    if not state.done():  # stopped while it waited for the database
+        return EXIT_OK
+    if not state.result().ready:
+        sys.stderr.write(f"{state.result()}: run `taskbell migrate`\n")
         return EXIT_NOT_READY
     worker_id = new_worker_id("consumer")
     worker = assemble(handlers, settings, worker_id, shutdown, observe)
@@ -98,42 +132,3 @@ async def run(handlers: Consumer, settings: ConsumerSettings, observe: Observer)
     in_good_order = await worker.run()
     observe(RoleStopped("consumer", worker_id))
     return EXIT_OK if in_good_order else EXIT_ABANDONED
-
-
-def assemble(
-    handlers: Consumer,
-    settings: ConsumerSettings,
-    worker_id: WorkerId,
-    shutdown: Shutdown,
-    observe: Observer,
-) -> Worker:
-    """Build a worker from its parts; needs a running event loop."""
-    database, url = settings.database, settings.broker_url
-    queues = settings.queues or handlers.queues
-    caretaker = Caretaker(database, observe, keep_days=settings.retention_days)
-    companions = [caretaker.run()]
-    doorbell: Doorbell | None = None
-    if url is None:
-        doorbell = Doorbell(database, worker_id, observe, deaf_interval=_DEAF_INTERVAL)
-        companions.append(doorbell.listen())
-    connection = DedicatedConnection(database, "claim")
-    claims = Claims(connection, worker_id, handlers.registrations.values())
-    intake = Intake(
-        claims, connection, queues, observe,
-        poll_interval=settings.poll_interval, doorbell=doorbell,
-    )  # fmt: skip
-    if url is not None:
-        intake.subscription = Subscription(
-            url, queues, worker_id, settings.queue_type, intake.note, intake.wake, observe
-        )
-        companions.append(intake.subscription.run())
-    attempts = Attempts(
-        handlers.registrations, database, worker_id, settings.slots, observe, intake.wake
-    )
-    census = Census(
-        DedicatedConnection(database, "census"), worker_id, attempts, settings.slots, queues
-    )
-    companions.append(census.run())
-    return Worker(
-        intake, claims, attempts, shutdown, observe, grace=settings.grace, companions=companions
-    )

@@ -2,8 +2,15 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Event
 from uuid import UUID
+
+
+@dataclass(slots=True)
+class Told:
+    """What the worker learnt about an attempt after it began; read from the handler's thread."""
+
+    lost: bool = False
+    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +18,8 @@ class Context:
     """One attempt at one task.
 
     ``idempotency_key`` is the same on every attempt: hand it to outside systems that take one.
-    ``lost`` and ``cancelled`` tell handlers in threads, which cannot be interrupted, to stop: what
-    they still write through taskbell after the lease was lost is refused.
+    ``lost`` and ``cancelled`` tell handlers in threads, which cannot be interrupted, to stop. They
+    stop by raising, whatever: a handler that returns says that the work is done.
     """
 
     task_id: UUID
@@ -23,8 +30,7 @@ class Context:
     correlation_id: str | None
     traceparent: str | None
     created_at: datetime
-    _lost: Event = field(repr=False)
-    _cancelled: Event = field(repr=False)
+    _told: Told = field(repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -33,10 +39,10 @@ class Context:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody else may hold this task by now."""
-        return self._lost.is_set()
+        """Whether somebody else may hold this task now or soon; what is returned does not count."""
+        return self._told.lost
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked for this task to be cancelled."""
-        return self._cancelled.is_set()
+        return self._told.cancelled

@@ -3,6 +3,8 @@
 import hashlib
 import traceback
 
+import pydantic
+
 from taskbell.shared.lifecycle import Diagnosis
 from taskbell.shared.limits import ERROR_BYTES, TRACEBACK_BYTES
 from taskbell.shared.text import storable
@@ -26,7 +28,15 @@ def diagnose(error: BaseException) -> Diagnosis:
     )
 
 
+def describe(error: pydantic.ValidationError) -> str:
+    """Say what does not fit, without quoting the values, as pydantic's own text does."""
+    problems = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems)
+
+
 def _told(error: BaseException) -> str:
+    if isinstance(error, pydantic.ValidationError):
+        return describe(error)
     try:
         return str(error)
     except Exception as failure:  # noqa: BLE001 - an exception may fail at describing itself

@@ -48,19 +48,35 @@ class Intake:
         self._woken = asyncio.Event()
         self._poll_at = 0.0
         self._paused = False
+        self._full = False
+        self._found = False
+        self._ended = False
         self._connected = False
         self.subscription: Subscription | None = None
 
     def note(self, task_ids: Sequence[TaskId], handle: object) -> None:
         """Remember an announcement; called by the subscription."""
+        if self._ended:
+            self._give_back([handle])
+            return
         self._noted.note(task_ids, handle, _now())
         self.wake()
 
     def wake(self) -> None:
-        """Look again at once: a slot is free, ids came in, or it is time to stop."""
+        """Look again at once: ids came in, the broker came or went, or it is time to stop."""
         self._woken.set()
         if self._doorbell is not None:
             self._doorbell.wake()
+
+    def end(self) -> None:
+        """Claim nothing more; whoever waits for leases gets none."""
+        self._ended = True
+        self.wake()
+
+    def slot_freed(self) -> None:
+        """End the wait for a free slot, if there is one."""
+        if self._full:
+            self._woken.set()
 
     async def next_leases(self, free: int) -> list[Lease]:
         """Claim for up to ``free`` slots, or rest until there may be something.
@@ -70,11 +86,13 @@ class Intake:
         if free <= 0:
             await self._saturated()
             return []
-        await self._take_again()
-        if self._noted:
-            return await self._claim_noted(free)
+        self._take_again()
         if self._doorbell is not None:
             return await self._poll_by_doorbell(self._doorbell, free)
+        self._notice_broker()
+        # Announcements go first, but the safety net has its turn however many there are.
+        if self._noted and _now() < self._poll_at:
+            return await self._claim_noted(free)
         return await self._poll_by_clock(free)
 
     async def _claim_noted(self, free: int) -> list[Lease]:
@@ -83,22 +101,22 @@ class Intake:
         try:
             leases = await self._claims.by_ids(taken.task_ids, free)
         except DatabaseAway:
-            await self._give_back(handles)
+            self._give_back(handles)
             raise
         # Claim committed, then ack: acked first, a crash in between would leave the tasks to the
         # next poll or the mark's expiry.
         if self.subscription is not None:
-            await self.subscription.acknowledge(handles)
+            self.subscription.acknowledge(handles)
         self._observe(TasksClaimed("announcement", len(leases)))
         return leases
 
     async def _poll_by_clock(self, free: int) -> list[Lease]:
-        self._notice_broker()
         if _now() >= self._poll_at:
             leases = await self._poll(free)
+            if self._noted or not leases:  # else there may be more: again at once
+                self._poll_at = _now() + self._interval()
             if leases:
                 return leases
-            self._poll_at = _now() + self._interval()
         await self._woken_within(max(0.0, self._poll_at - _now()))
         return []
 
@@ -114,40 +132,48 @@ class Intake:
         return random.uniform(0.75, 1.25) * _AWAY_INTERVAL  # noqa: S311 - jitter
 
     async def _poll_by_doorbell(self, doorbell: Doorbell, free: int) -> list[Lease]:
+        if self._found:  # what was claimed runs by now: the rest may cost a statement
+            self._found = False
+            await doorbell.rest(self._connection, worked=True, at_most=self._poll_interval)
         promoted = await self._promoter.run_once(self._connection)
         if promoted is not None:
             self._observe(promoted)
         leases = await self._poll(free)
-        await doorbell.rest(self._connection, worked=bool(leases), at_most=self._poll_interval)
+        self._found = bool(leases)
+        if not leases:
+            await doorbell.rest(self._connection, worked=False, at_most=self._poll_interval)
         return leases
 
     async def _poll(self, free: int) -> list[Lease]:
         leases: list[Lease] = []
         random.shuffle(self._queues)  # no queue is always looked at last
         for queue in self._queues:
-            if len(leases) < free:
+            if len(leases) < free and not self._ended:
                 leases += await self._claims.by_queue(queue, free - len(leases))
         if leases:
             self._observe(TasksClaimed("poll", len(leases)))
         return leases
 
     async def _saturated(self) -> None:
-        await self._woken_within(PATIENCE_SECONDS)
+        self._full = True
+        try:
+            await self._woken_within(PATIENCE_SECONDS)
+        finally:
+            self._full = False
         late = self._noted.give_back(_now())
         if late and self.subscription is not None:
-            if not self._paused:  # or the broker would hand them to us again
-                self._paused = True
-                await self.subscription.pause()
-            await self.subscription.give_back([each.handle for each in late])
+            self._paused = True
+            self.subscription.pause()  # or the broker would hand them to us again
+            self._give_back([each.handle for each in late])
 
-    async def _take_again(self) -> None:
+    def _take_again(self) -> None:
         if self._paused and self.subscription is not None:
             self._paused = False
-            await self.subscription.resume()
+            self.subscription.resume()
 
-    async def _give_back(self, handles: Sequence[object]) -> None:
+    def _give_back(self, handles: Sequence[object]) -> None:
         if self.subscription is not None:
-            await self.subscription.give_back(handles)
+            self.subscription.give_back(handles)
 
     async def _woken_within(self, seconds: float) -> None:
         try:
@@ -159,12 +185,13 @@ class Intake:
             self._woken.clear()
 
     async def stop(self) -> None:
-        """Take nothing more; what was noted and not claimed goes back to the broker."""
-        dropped = self._noted.clear()
+        """Take nothing more; what was noted and not claimed goes back to the broker.
+
+        Raises ``DatabaseAway``.
+        """
         if self.subscription is not None:
-            await self.subscription.pause()
-            dropped += self._noted.clear()
-            await self.subscription.give_back([each.handle for each in dropped])
+            self.subscription.pause()
+            self._give_back([each.handle for each in self._noted.clear()])
         if self._doorbell is not None:
             await self._doorbell.leave(self._connection)
 

@@ -30,9 +30,14 @@ _TICK = 0.1
 _BLOCKED_SECONDS = 2.0
 _RECONNECT_SECONDS = 0.5
 _UNANSWERED_SECONDS = 5.0
+_FRAMES = 30
 
 Report = Callable[[Lease, str], None]
 """Called on the event loop with ``lost`` or ``cancel``."""
+
+
+class KeeperDied(RuntimeError):
+    """The keeper's thread ended although nobody stopped it."""
 
 
 class Keeper:
@@ -51,7 +56,7 @@ class Keeper:
         self._held: dict[Lease, float] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._beating_since: float | None = None
+        self._unanswered_at: float | None = None
         self._connection: Connection[Any] | None = None
         self._thread = threading.Thread(target=self._run, name="taskbell-keeper", daemon=True)
 
@@ -61,12 +66,13 @@ class Keeper:
         A worker that has no such connection must not claim.
         """
         self._connection = await asyncio.to_thread(self._database.connect_blocking, "keeper")
+        self._loop_seen = time.monotonic()
         self._thread.start()
 
     async def stop(self) -> None:
         """End the thread and close its connection."""
         self._stopping.set()
-        self.unhang(after=0.0)
+        self._break_beat()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join)
 
@@ -86,10 +92,20 @@ class Keeper:
         with self._lock:
             return list(self._held)
 
-    def unhang(self, after: float = _UNANSWERED_SECONDS) -> None:
-        """Break a beat that has gone unanswered for too long; it is then tried anew."""
-        since, connection = self._beating_since, self._connection
-        if since is not None and connection is not None and time.monotonic() - since >= after:
+    def check(self) -> None:
+        """Break a beat that has gone unanswered for too long; it is then tried anew.
+
+        Raises ``KeeperDied``: without its thread no lease would be kept.
+        """
+        if not (self._thread.is_alive() or self._stopping.is_set()):
+            raise KeeperDied("the keeper's thread ended; its traceback is on stderr")
+        unanswered_at = self._unanswered_at
+        if unanswered_at is not None and time.monotonic() >= unanswered_at:
+            self._break_beat()
+
+    def _break_beat(self) -> None:
+        connection = self._connection
+        if self._unanswered_at is not None and connection is not None:
             cut(connection)
 
     def _run(self) -> None:
@@ -111,7 +127,7 @@ class Keeper:
             # There is no other way to see what another thread is doing.
             frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             frame = frames.get(self._loop_thread)
-            stack = "".join(traceback.format_stack(frame)) if frame else ""
+            stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame else ""
             self._observe(LoopBlocked(silent, stack))
         return True
 
@@ -124,7 +140,9 @@ class Keeper:
             return [each for each, beat_at in self._held.items() if beat_at <= now]
 
     def _beat(self, due: list[Lease]) -> None:
-        started = self._beating_since = time.monotonic()
+        started = time.monotonic()
+        shortest = min(each.seconds for each in due)
+        self._unanswered_at = started + min(_UNANSWERED_SECONDS, shortest / _BEATS_PER_LEASE)
         try:
             answers = self._ask(due)
         except (psycopg.Error, DatabaseAway) as error:
@@ -132,7 +150,7 @@ class Keeper:
             self._stopping.wait(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
             return
         finally:
-            self._beating_since = None
+            self._unanswered_at = None
         with self._lock:
             for each in due:
                 self._take_answer(each, answers[each.task_id, each.attempt], started)

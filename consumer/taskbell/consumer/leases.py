@@ -1,15 +1,13 @@
 """The lease as its holder sees it, and the claim that takes it."""
 
-import asyncio
 import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Any
 from uuid import UUID
 
-from taskbell.consumer.context import Context
+from taskbell.consumer.context import Context, Told
 from taskbell.consumer.registry import DEFAULT_LEASE, Registration
 from taskbell.shared.database import DedicatedConnection, Rows
 from taskbell.shared.floors import Floors
@@ -31,10 +29,8 @@ class Lease:
     """How long it lasts from one beat to the next."""
     deadline: float
     """Monotonic; from here on somebody else may hold the task. Renewed by the keeper."""
-    lost: Event
-    """Set when somebody else may hold the task; the handler sees it as ``context.lost``."""
-    cancelled: Event
-    """Set when cancellation was asked for; the handler sees it as ``context.cancelled``."""
+    told: Told
+    """What the handler sees as ``context.lost`` and ``context.cancelled``."""
     announced_for: float | None
     """Seconds from its announcement to its claim; None if nobody announced it."""
     claimed_at: float = field(default_factory=time.monotonic)
@@ -81,18 +77,23 @@ class Claims:
         )
 
     async def unknown(self, known: Sequence[UUID]) -> list[Lease]:
-        """Find leases whose claim was committed although its answer was lost."""
-        asked = asyncio.get_running_loop().time()
+        """Find leases whose claim was committed although its answer was lost.
+
+        Raises ``DatabaseAway``.
+        """
+        asked = time.monotonic()
         rows = await self._connection.run(
             lease.UNKNOWN, worker_id=self._worker_id, known=list(known)
         )
-        found = [self._lease(row, asked + row.remaining) for row in rows]
-        # One that is about to run out may be one we gave up on ourselves: let it.
-        return [each for each in found if each.deadline - asked > each.seconds / 2]
+        return [self._lease(row, asked + row.remaining) for row in rows]
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
 
     async def _claim(self, statement: Statement, limit: int, **door: object) -> list[Lease]:
         # The clock starts before the claim is sent: the lease cannot end earlier than we think.
-        asked = asyncio.get_running_loop().time()
+        asked = time.monotonic()
         rows: Rows = await self._connection.run(
             statement,
             limit=limit,
@@ -106,12 +107,10 @@ class Claims:
         ]
 
     def _lease(self, row: Any, deadline: float) -> Lease:
-        lost, cancelled = Event(), Event()
+        told = Told()
         context = Context(
             row.task_id, row.attempt, row.type, row.queue, row.owner_id,
-            row.correlation_id, row.traceparent, row.created_at, lost, cancelled,
+            row.correlation_id, row.traceparent, row.created_at, told,
         )  # fmt: skip
         seconds = self._seconds.get(row.type, DEFAULT_LEASE)
-        return Lease(
-            context, row.used, row.payload, seconds, deadline, lost, cancelled, row.announced_for
-        )
+        return Lease(context, row.used, row.payload, seconds, deadline, told, row.announced_for)

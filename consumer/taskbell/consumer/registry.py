@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from taskbell.consumer.errors import InvalidHandler
-from taskbell.producer import TypedTask
-from taskbell.shared.limits import QUEUE_BYTES, TYPE_BYTES
+from taskbell.producer import InvalidTask, TypedTask
+from taskbell.producer.rules import require_name, require_queue
+from taskbell.shared.limits import DEFAULT_QUEUE, DELAY_SECONDS, TYPE_BYTES
 from taskbell.shared.retry import RetryPolicy
 
 Handler = Callable[..., Any]
@@ -16,8 +17,8 @@ Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
 
 DEFAULT_LEASE = 30.0
-SHORTEST_LEASE = 1.0
-DEFAULT_QUEUE = "default"
+LEASES = (1.0, 24 * 3600.0)
+"""The shortest and the longest lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,8 @@ class Registration:
     model: type[TypedTask] | None
     lease: float
     retry: RetryPolicy
-
-    @property
-    def runs_on_loop(self) -> bool:
-        """Whether the handler is ``async def``; others run in threads."""
-        return inspect.iscoroutinefunction(self.handler)
+    runs_on_loop: bool
+    """Whether the handler is ``async def``; others run in threads."""
 
     def read(self, payload: object) -> object:
         """Return what the handler takes; raises ``pydantic.ValidationError``."""
@@ -76,7 +74,8 @@ class Consumer:
         lane = queue or (model.__task_queue__ if model else DEFAULT_QUEUE)
 
         def register(handler: _H) -> _H:
-            self._add(Registration(name, lane, handler, model, lease, retry or RetryPolicy()))
+            policy, on_loop = retry or RetryPolicy(), _is_async(handler)
+            self._add(Registration(name, lane, handler, model, lease, policy, on_loop))
             return handler
 
         return register
@@ -99,16 +98,27 @@ class Consumer:
         return tuple(sorted({each.queue for each in self._registrations.values()}))
 
 
+def _is_async(handler: Handler) -> bool:
+    call: object = getattr(handler, "__call__", None)  # noqa: B004 - of an object that is a handler
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
 def _problems(registration: Registration) -> list[str]:
     problems: list[str] = []
-    if not 0 < len(registration.task_type.encode()) <= TYPE_BYTES:
-        problems.append(f"a type name has 1 to {TYPE_BYTES} bytes")
-    if not 0 < len(registration.queue.encode()) <= QUEUE_BYTES:
-        problems.append(f"a queue name has 1 to {QUEUE_BYTES} bytes")
-    if not SHORTEST_LEASE <= registration.lease < float("inf"):
-        problems.append(f"a lease has at least {SHORTEST_LEASE} s")
-    if not 0 <= registration.retry.delay < float("inf"):
-        problems.append("a retry delay is a number of seconds from 0 on")
+    shortest, longest = LEASES
+    try:
+        require_name("the type", registration.task_type, TYPE_BYTES)
+        require_queue("the queue", registration.queue)
+    except InvalidTask as error:
+        problems.append(str(error))
+    if not shortest <= registration.lease <= longest:
+        problems.append(f"a lease has {shortest} to {longest} seconds")
+    if not 0 <= registration.retry.delay <= DELAY_SECONDS:
+        problems.append(f"a retry delay has 0 to {DELAY_SECONDS} seconds")
+    if inspect.isgeneratorfunction(registration.handler) or inspect.isasyncgenfunction(
+        registration.handler
+    ):
+        problems.append("it yields: a handler returns")
     try:
         inspect.signature(registration.handler).bind(None, None)
     except TypeError:

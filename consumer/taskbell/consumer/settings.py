@@ -1,17 +1,23 @@
 """What an operator sets for a consumer, on top of what every process knows."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from taskbell.producer.rules import require_queue
 from taskbell.shared.settings import Settings
 
 
-def _names(value: object) -> object:
+def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _checked(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(require_queue("name", each) for each in names))
 
 
 class ConsumerSettings(Settings):
@@ -20,7 +26,9 @@ class ConsumerSettings(Settings):
     slots: int = Field(default=20, ge=1, le=10_000)
     """How many handlers run at once."""
 
-    queues: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = ()
+    queues: Annotated[
+        tuple[str, ...], NoDecode, BeforeValidator(_split), AfterValidator(_checked)
+    ] = ()
     """Comma-separated; empty: the queues of the application's handlers."""
 
     poll_interval: float = Field(default=5.0, gt=0, le=60)
@@ -28,3 +36,13 @@ class ConsumerSettings(Settings):
 
     grace: float = Field(default=25.0, ge=0)
     """Seconds that handlers get to finish after the first SIGTERM."""
+
+    @field_validator("amqp_url")
+    @classmethod
+    def _is_amqp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            parts = urlsplit(url.get_secret_value())
+            if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
+                raise ValueError("not an AMQP URL: amqp://user:password@host/vhost")
+            _ = parts.port  # raises ValueError for what is no number
+        return url

@@ -1,11 +1,13 @@
 """Settles attempts in groups: whatever ended while the last group was being written is the next.
 
 A settlement that cannot reach the database is repeated until it is answered, and costs no try: the
-repeat after an unknown commit is told that it was committed.
+repeat after an unknown commit is told that it was committed. Groups shrink while the database does
+not take them, and what it refused goes to the end of the line: no row holds up the others.
 """
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -13,12 +15,11 @@ from uuid import UUID
 import psycopg
 
 from taskbell.consumer.leases import Lease
-from taskbell.shared.database import DedicatedConnection, Rows
+from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseLost, Observer, StatementFailed
+from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Diagnosis, Settlement
-from taskbell.shared.statement import Statement
 from taskbell.shared.statements import settlement as statements
 
 _GROUP = 200
@@ -29,6 +30,9 @@ _REFUSED = Diagnosis(
     "Postgres refused what the attempt left behind; see the worker's log",
     "",
 )
+# SQLSTATE classes that blame the row: data, integrity, a limit, a trigger's own words; None: it
+# could not even be sent.
+_ROW_IS_TO_BLAME = {None, "22", "23", "54", "P0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class Ended:
 
 Answers = dict[tuple[UUID, int], str]
 
-Settled = Callable[[Ended, str], None]
-"""Called with what each attempt's task became, ``already …``, or ``lost``."""
+Settled = Callable[[Ended, str | None], None]
+"""Called with what each attempt's task became, or None: the lease was lost."""
 
 
 class Settler:
@@ -59,45 +63,83 @@ class Settler:
         self._worker_id = worker_id
         self._observe = observe
         self._settled = settled
-        self._waiting: asyncio.Queue[Ended] = asyncio.Queue()
-        self.unsettled = 0
+        self._waiting: deque[Ended] = deque()
+        self._group: list[Ended] = []
+        self._size = _GROUP
+        self._some = asyncio.Event()
+        self._none = asyncio.Event()
+        self._none.set()
+        self._away = False
+
+    @property
+    def unsettled(self) -> int:
         """Attempts that ended and are not yet written."""
+        return len(self._waiting) + len(self._group)
+
+    def waiting(self) -> set[UUID]:
+        """The tasks whose settlement is not yet answered."""
+        return {each.lease.task_id for each in (*self._waiting, *self._group)}
 
     def add(self, ended: Ended) -> None:
         """Settle this with the next group."""
-        self.unsettled += 1
-        self._waiting.put_nowait(ended)
+        self._waiting.append(ended)
+        self._some.set()
+        self._none.clear()
 
     async def drained(self) -> None:
         """Return when nothing waits to be written."""
-        await self._waiting.join()
+        await self._none.wait()
 
     async def run(self) -> None:
         """Settle until cancelled."""
         while True:
-            group = [await self._waiting.get()]
-            while len(group) < _GROUP and not self._waiting.empty():
-                group.append(self._waiting.get_nowait())
-            await self._settle_many(group)
-            for _ in group:
-                self._waiting.task_done()
+            await self._some.wait()
+            size = min(self._size, len(self._waiting))
+            self._group = [self._waiting.popleft() for _ in range(size)]
+            try:
+                answers = await self._settle_many(self._group)
+            except (DatabaseAway, psycopg.Error) as error:
+                await self._put_off(error)
+            else:
+                self._answered(answers)
 
-    async def _settle_many(self, group: Sequence[Ended]) -> None:
+    async def _put_off(self, error: DatabaseAway | psycopg.Error) -> None:
+        self._away = isinstance(error, DatabaseAway)
+        self._observe(DatabaseLost("settle", str(error)) if self._away else _failed(error))
+        self._size = max(1, len(self._group) // 2)
+        self._waiting += self._group
+        self._group = []
+        await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
+
+    def _answered(self, answers: Answers) -> None:
+        if self._away:
+            self._away = False
+            self._observe(DatabaseFound("settle"))
+        self._size = min(_GROUP, 2 * self._size)
+        group, self._group = self._group, []
+        if not self._waiting:
+            self._some.clear()
+            self._none.set()
+        for each in group:
+            self._settled(each, _status(each.settlement, answers.get(_fence(each), "lost")))
+
+    async def _settle_many(self, group: Sequence[Ended]) -> Answers:
         answers = await self._settle_plain([each for each in group if _is_plain(each.settlement)])
         # A plain completion that was not answered asks the general statement why.
-        answers |= await self._settle_any([each for each in group if _fence(each) not in answers])
-        self.unsettled -= len(group)
-        for each in group:
-            self._settled(each, answers.get(_fence(each), "lost"))
+        return answers | await self._settle_any([e for e in group if _fence(e) not in answers])
 
     async def _settle_plain(self, group: Sequence[Ended]) -> Answers:
         if not group:
             return {}
-        rows = await self._answered(
-            statements.SETTLE_COMPLETED,
-            task_ids=[each.lease.task_id for each in group],
-            attempts=[each.lease.attempt for each in group],
-        )
+        try:
+            rows = await self._connection.run(
+                statements.SETTLE_COMPLETED,
+                worker_id=self._worker_id,
+                task_ids=[each.lease.task_id for each in group],
+                attempts=[each.lease.attempt for each in group],
+            )
+        except psycopg.Error:  # the general statement finds out which of them
+            return {}
         settled = {row.task_id for row in rows}
         return {_fence(each): "COMPLETED" for each in group if each.lease.task_id in settled}
 
@@ -105,9 +147,13 @@ class Settler:
         if not group:
             return {}
         try:
-            rows = await self._answered(statements.SETTLE, **_columns(group))
-        except psycopg.Error as error:  # one of them holds what Postgres cannot take
-            return await self._settle_apart(group, error)
+            rows = await self._connection.run(
+                statements.SETTLE, worker_id=self._worker_id, **_columns(group)
+            )
+        except psycopg.Error as error:
+            if _blames_a_row(error):
+                return await self._settle_apart(group, error)
+            raise
         return {(row.task_id, row.attempt): row.answer for row in rows}
 
     async def _settle_apart(self, group: Sequence[Ended], error: psycopg.Error) -> Answers:
@@ -115,22 +161,36 @@ class Settler:
             middle = len(group) // 2
             first = await self._settle_any(group[:middle])
             return first | await self._settle_any(group[middle:])
-        self._observe(StatementFailed("settle", f"{error.sqlstate} {error.diag.message_primary}"))
+        self._observe(_failed(error))
         (refused,) = group
         if refused.settlement.diagnosis is _REFUSED:
             return {}  # nothing left to leave out: the lease runs out and the reaper decides
         harmless = replace(refused.settlement, verdict="fail", result=None, diagnosis=_REFUSED)
         return await self._settle_any([Ended(refused.lease, harmless)])
 
-    async def _answered(self, statement: Statement, **parameters: object) -> Rows:
-        while True:
-            try:
-                return await self._connection.run(
-                    statement, worker_id=self._worker_id, **parameters
-                )
-            except DatabaseAway as error:
-                self._observe(DatabaseLost("settle", str(error)))
-                await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+def _blames_a_row(error: psycopg.Error) -> bool:
+    return (error.sqlstate[:2] if error.sqlstate else None) in _ROW_IS_TO_BLAME
+
+
+def _failed(error: Exception) -> StatementFailed:
+    if isinstance(error, psycopg.Error) and error.sqlstate:
+        # The primary message names no values; details may.
+        return StatementFailed("settle", f"{error.sqlstate} {error.diag.message_primary}")
+    return StatementFailed("settle", type(error).__name__)
+
+
+def _status(settlement: Settlement, answer: str) -> str | None:
+    if answer == "lost":
+        return None
+    status = answer.removeprefix("already ")
+    if status != answer and settlement.verdict == "completed" and status != "COMPLETED":
+        return None  # the reaper ended this attempt, not we
+    return status
 
 
 def _fence(ended: Ended) -> tuple[UUID, int]:

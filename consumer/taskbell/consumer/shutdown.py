@@ -1,4 +1,4 @@
-"""The ladder down: stop claiming, let handlers finish, release the rest; second signal: now."""
+"""The ladder down: stop claiming, let handlers finish, release the rest; asked again: now."""
 
 import asyncio
 import signal
@@ -12,7 +12,7 @@ class Shutdown:
         self.asked = asyncio.Event()
         """Stop in good order."""
         self.at_once = asyncio.Event()
-        """Stop without waiting for anything."""
+        """Interrupt handlers now, and wait a second at most for their leases to be given back."""
         self._on_asked: list[Callable[[], None]] = []
 
     def listen(self) -> None:

@@ -5,15 +5,18 @@ import random
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import psycopg
+
 from taskbell.consumer.attempts import Attempts
 from taskbell.consumer.intake import Intake
-from taskbell.consumer.leases import Claims
+from taskbell.consumer.leases import Claims, Lease
 from taskbell.consumer.shutdown import Shutdown
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseLost, Observer
+from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
 
 _AGAIN_SECONDS = 0.5
 _FLUSH_SECONDS = 5.0
+_HURRIED_FLUSH_SECONDS = 1.0
 
 
 class Worker:
@@ -38,26 +41,32 @@ class Worker:
         self._grace = grace
         self._companions = companions
         self._answered = True
-        shutdown.when_asked(intake.wake)
+        shutdown.when_asked(intake.end)
 
     async def run(self) -> bool:
         """Work until asked to stop, with the companions running beside it.
 
         Answers whether everything ended in good order; if not, some leases are left to expire.
         """
-        if not await self._keeper_started():
+        try:
+            if await self._keeper_started():
+                return await self._work()
             for each in self._companions:
                 each.close()
             return True
+        finally:
+            await self._attempts.close()
+            await self._claims.close()
+
+    async def _work(self) -> bool:
         async with asyncio.TaskGroup() as background:
             own = (self._attempts.settler.run(), self._attempts.watch())
             beside = [background.create_task(each) for each in (*self._companions, *own)]
             while not self._shutdown.asked.is_set():
-                await self._turn(background)
+                await self._turn()
             in_good_order = await self._end()
             for companion in beside:
                 companion.cancel()
-        await self._attempts.keeper.stop()
         return in_good_order
 
     async def _keeper_started(self) -> bool:
@@ -71,37 +80,58 @@ class Worker:
                 return True
         return False
 
-    async def _turn(self, background: asyncio.TaskGroup) -> None:
+    async def _turn(self) -> None:
         try:
-            if not self._answered:
-                known = self._attempts.held_ids()
-                self._attempts.start(await self._claims.unknown(known), background)
-                self._answered = True
+            await self._adopt()
             leases = await self._intake.next_leases(self._attempts.free)
-        except DatabaseAway as error:
+        except (DatabaseAway, psycopg.Error) as error:
             self._answered = False  # a claim may have been committed without our knowing
             await self._wait_for_database(error)
             return
-        if leases:
-            self._attempts.start(leases, background)
+        self._begin(leases)
 
-    async def _wait_for_database(self, error: DatabaseAway) -> None:
-        self._observe(DatabaseLost("claim", str(error)))
+    def _begin(self, leases: Sequence[Lease]) -> None:
+        if self._shutdown.asked.is_set():
+            self._attempts.give_back(leases)
+        else:
+            self._attempts.start(leases)
+
+    async def _adopt(self) -> None:
+        """Take up what a claim took whose answer we never saw."""
+        if not self._answered:
+            self._begin(await self._claims.unknown(self._attempts.known()))
+            self._answered = True
+            self._observe(DatabaseFound("claim"))
+
+    async def _wait_for_database(self, error: DatabaseAway | psycopg.Error) -> None:
+        if isinstance(error, DatabaseAway):
+            self._observe(DatabaseLost("claim", str(error)))
+        else:
+            self._observe(StatementFailed("claim", str(error)))
         pause = random.uniform(0.5, 1.5) * _AGAIN_SECONDS  # noqa: S311 - jitter
         await _first(self._shutdown.asked.wait(), asyncio.sleep(pause))
 
     async def _end(self) -> bool:
         """Let handlers finish within the grace, release the rest, and write what is known."""
-        at_once = self._shutdown.at_once.wait
         try:
             async with asyncio.timeout(_FLUSH_SECONDS):
                 await self._intake.stop()
-        except (DatabaseAway, TimeoutError) as error:
+                await self._adopt()
+        except (DatabaseAway, psycopg.Error, TimeoutError) as error:
             self._observe(DatabaseLost("claim", str(error)))
-        await _first(self._attempts.finished(), asyncio.sleep(self._grace), at_once())
-        await _first(self._attempts.release(), asyncio.sleep(_FLUSH_SECONDS), at_once())
-        await _first(self._attempts.settler.drained(), asyncio.sleep(_FLUSH_SECONDS), at_once())
+        await _first(
+            self._attempts.finished(), asyncio.sleep(self._grace), self._shutdown.at_once.wait()
+        )
+        await self._unless_hurried(self._attempts.release())
+        await self._unless_hurried(self._attempts.settler.drained())
         return self._attempts.settler.unsettled == 0 and self._attempts.running == 0
+
+    async def _unless_hurried(self, step: Coroutine[Any, Any, None]) -> None:
+        await _first(step, asyncio.sleep(_FLUSH_SECONDS), self._hurried())
+
+    async def _hurried(self) -> None:
+        await self._shutdown.at_once.wait()
+        await asyncio.sleep(_HURRIED_FLUSH_SECONDS)
 
 
 async def _first(*waits: Coroutine[Any, Any, object]) -> None:

@@ -1,8 +1,7 @@
 """A lender opens its service once, when asked, and tells every borrower why if it cannot."""
 
-import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -25,16 +24,10 @@ class Counted:
         self.closed += 1
 
 
-@pytest.fixture
-def processes() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        yield pool
-
-
-def test_all_borrowers_get_one_service(processes: ProcessPoolExecutor) -> None:
+def test_all_borrowers_get_one_service() -> None:
     service = Counted()
-    with closing(Lender(service.open)) as lender:
-        borrowed = list(processes.map(borrow, [lender.address()] * 4))
+    with closing(Lender(service.open)) as lender, ThreadPoolExecutor(4) as borrowers:
+        borrowed = list(borrowers.map(borrow, [lender.address()] * 4))
         mine = lender.describe()
 
     assert [mine, *borrowed] == [{"opened": "1"}] * 5

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -40,31 +40,47 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def start_parent(directory: Path, *wanted: str) -> subprocess.Popen[str]:
-    package = Path(services.__file__).parents[1]
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, *wanted],
-        env=os.environ | {"PYTHONPATH": str(package), "TMPDIR": str(directory)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == "ready\n"
-    return parent
+class Parent:
+    """A process of its own that starts servers and then waits for the end of its standard input."""
+
+    def __init__(self, directory: Path, *wanted: str) -> None:
+        package = Path(services.__file__).parents[1]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PARENT, *wanted],
+            env=os.environ | {"PYTHONPATH": str(package), "TMPDIR": str(directory)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline()
+
+    def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
-def finish(parent: subprocess.Popen[str]) -> None:
-    parent.wait()
-    assert parent.stdin is not None
-    assert parent.stdout is not None
-    parent.stdin.close()
-    parent.stdout.close()
+@pytest.fixture
+def start(directory: Path) -> Iterator[Callable[..., Parent]]:
+    with ExitStack() as resources:
+
+        def start(*wanted: str) -> Parent:
+            parent = Parent(directory, *wanted)
+            # Leaving the context closes its pipes and waits for it.
+            resources.enter_context(parent.process)
+            resources.callback(parent.process.kill)
+            assert parent.said == "ready\n"
+            return parent
+
+        yield start
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with suppress(FileNotFoundError):  # A short-lived one, such as an autovacuum worker.
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        return [int(child) for child in listed.split()]
+    return []
 
 
 def descendants(pid: int) -> list[int]:
@@ -76,9 +92,12 @@ class Witness:
 
     def __init__(self, pids: list[int]) -> None:
         self._resources = ExitStack()
-        self._open = {os.pidfd_open(pid) for pid in pids}
-        for descriptor in self._open:
-            self._resources.callback(os.close, descriptor)
+        self._open: set[int] = set()
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(pid)
+                self._open.add(descriptor)
+                self._resources.callback(os.close, descriptor)
 
     def all_end(self, seconds: float) -> bool:
         with self._resources:
@@ -92,55 +111,51 @@ class Witness:
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_postgres_survives_the_process_that_started_it(
-    directory: Path, sent: signal.Signals
+    directory: Path, start: Callable[..., Parent], sent: signal.Signals
 ) -> None:
-    parent = start_parent(directory, "postgres")
-    started = descendants(parent.pid)
+    parent = start("postgres")
+    started = descendants(parent.process.pid)
     assert len(started) > 2, "the guard, the server and its own processes"
     witness = Witness(started)
 
     # To the whole process group, as Ctrl-C at a terminal does it.
-    os.killpg(parent.pid, sent)
+    os.killpg(parent.process.pid, sent)
 
     assert witness.all_end(20)
     assert list(directory.iterdir()) == []
-    finish(parent)
 
 
-def test_no_node_and_no_epmd_survive_the_process_that_started_them(directory: Path) -> None:
-    parent = start_parent(directory, "rabbitmq")
-    started = descendants(parent.pid)
+def test_no_node_and_no_epmd_survive_the_process_that_started_them(
+    directory: Path, start: Callable[..., Parent]
+) -> None:
+    parent = start("rabbitmq")
+    started = descendants(parent.process.pid)
     names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in started]
     assert {"epmd", "beam.smp"} <= set(names)
     witness = Witness(started)
 
-    parent.kill()
+    parent.process.kill()
 
     assert witness.all_end(20)
     assert list(directory.iterdir()) == []
-    finish(parent)
 
 
-def test_a_server_does_not_survive_its_guard(directory: Path) -> None:
-    parent = start_parent(directory, "postgres")
-    guard = children(parent.pid)[0]
+def test_a_server_does_not_survive_its_guard(start: Callable[..., Parent]) -> None:
+    parent = start("postgres")
+    guard = children(parent.process.pid)[0]
     witness = Witness(descendants(guard))
 
     os.kill(guard, signal.SIGKILL)
 
     assert witness.all_end(20)
-    parent.kill()
-    finish(parent)
 
 
-def test_a_goodbye_leaves_nothing_behind(directory: Path) -> None:
-    parent = start_parent(directory, "postgres")
-    witness = Witness(descendants(parent.pid))
-    assert parent.stdin is not None
+def test_a_goodbye_leaves_nothing_behind(directory: Path, start: Callable[..., Parent]) -> None:
+    parent = start("postgres")
+    witness = Witness(descendants(parent.process.pid))
 
-    parent.stdin.close()
+    parent.close_input()
 
-    assert parent.wait() == 0
+    assert parent.process.wait() == 0
     assert witness.all_end(20)
     assert list(directory.iterdir()) == []
-    finish(parent)
