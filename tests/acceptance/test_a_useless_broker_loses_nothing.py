@@ -8,7 +8,7 @@ import pytest
 from support.fleet import Fleet, open_fleet
 from support.rabbitmq import Vhost
 
-COUNT = 600
+COUNT = 400
 
 
 @pytest.mark.timeout(120)

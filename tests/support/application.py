@@ -4,11 +4,12 @@ import asyncio
 import os
 from functools import cache
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from psycopg import AsyncConnection
 
 from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.shared.database import conninfo
 
 SCHEMA = """
 CREATE SCHEMA acceptance;
@@ -18,11 +19,9 @@ CREATE TABLE acceptance.run (
 );
 """
 
-RECORD = text(
-    "INSERT INTO acceptance.run (task_id, attempt, pid) VALUES (:task_id, :attempt, :pid)"
-)
+RECORD = "INSERT INTO acceptance.run (task_id, attempt, pid) VALUES (%s, %s, %s)"
 
-LEASE = 2.0
+LEASE = 3.0
 
 app = Consumer()
 
@@ -30,18 +29,29 @@ app = Consumer()
 @app.handler("record", lease=LEASE, retry=RetryPolicy(delay=0.2))
 async def record(context: Context, payload: dict[str, Any]) -> None:
     """Write that this task started; take as long as the payload says."""
-    row = {"task_id": context.task_id, "attempt": context.attempt, "pid": os.getpid()}
-    async with engine().begin() as connection:
-        await connection.execute(RECORD, row)
+    await book().write(context.task_id, context.attempt)
     await asyncio.sleep(payload.get("seconds", 0))
 
 
+class Book:
+    """This process's connection for writing down what ran; opened anew after it broke."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._connection: AsyncConnection[Any] | None = None
+
+    async def write(self, task_id: UUID, attempt: int) -> None:
+        async with self._lock:
+            if self._connection is None or self._connection.closed:
+                self._connection = await AsyncConnection.connect(
+                    conninfo(os.environ["TASKBELL_DATABASE_URL"]),
+                    autocommit=True,
+                    prepare_threshold=None,
+                )
+            await self._connection.execute(RECORD, (task_id, attempt, os.getpid()))
+
+
 @cache
-def engine() -> AsyncEngine:
-    """Give this process's engine, made when the first task needs one."""
-    return create_async_engine(
-        os.environ["TASKBELL_DATABASE_URL"],
-        pool_size=10,
-        pool_pre_ping=True,
-        connect_args={"prepare_threshold": None},
-    )
+def book() -> Book:
+    """Give this process's book, made when the first task needs one."""
+    return Book()

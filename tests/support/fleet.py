@@ -82,10 +82,12 @@ class Fleet:
     def _log(self, name: str) -> Path:
         return self.directory / f"{name}.log"
 
-    def kill(self, name: str) -> None:
-        """SIGKILL."""
-        self._running[name].kill()
-        self._running.pop(name).wait()
+    def kill(self, name: str) -> int:
+        """SIGKILL; returns the pid it had."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
+        return process.pid
 
     def stop(self, name: str) -> int:
         """SIGTERM; returns the exit code."""

@@ -1,6 +1,7 @@
 """Hands work to the background in the transaction that creates it."""
 
-from taskbell.producer.client import AsyncProducer, Producer
+from typing import TYPE_CHECKING
+
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.submission import Enqueued
 from taskbell.producer.typed_task import TypedTask
@@ -11,6 +12,9 @@ from taskbell.shared.errors import (
     UnsupportedConnection,
 )
 from taskbell.shared.ids import TaskId, new_task_id
+
+if TYPE_CHECKING:
+    from taskbell.producer.client import AsyncProducer, Producer
 
 __all__ = [
     "AsyncProducer",
@@ -25,3 +29,13 @@ __all__ = [
     "UnsupportedConnection",
     "new_task_id",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The producers know SQLAlchemy, which costs a process that only handles tasks 25 MB and most of
+    # its start: load it for those who enqueue.
+    if name in {"AsyncProducer", "Producer"}:
+        from taskbell.producer import client  # noqa: PLC0415 - see above
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,73 +1,19 @@
-"""The settlement is fenced, decided alike in SQL and in Python, and never a deadlock."""
+"""The settlement is fenced, and decided alike in SQL and in Python."""
 
 import asyncio
 import itertools
-import threading
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, get_args
-from uuid import UUID
+from typing import get_args
 
-import psycopg
-
+from integration.consumer.held import WORKER, ended, lend, settled
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of
-from taskbell.consumer.context import Context, Told
-from taskbell.consumer.leases import Lease
-from taskbell.consumer.settling import Ended, Settler
-from taskbell.shared.database import Database, DedicatedConnection, conninfo
+from taskbell.consumer.settling import Settler
+from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.events import StatementFailed
-from taskbell.shared.ids import WorkerId
-from taskbell.shared.lifecycle import Diagnosis, Settlement, Verdict, next_status
-from taskbell.shared.statement import Statement
-from taskbell.shared.statements import lease, settlement
+from taskbell.shared.lifecycle import Diagnosis, Verdict, next_status
+from taskbell.shared.statements import settlement
 
-WORKER = WorkerId("w")
 DIAGNOSIS = Diagnosis("ValueError", "f" * 16, "bad", "…")
-
-
-def lend(url: str, ids: Sequence[UUID], *, used: int = 1, cancelled: bool = False) -> None:
-    """Put leases of worker ``w`` on these tasks, at the given number of tries used."""
-    rows(url, "DELETE FROM taskbell.outbox WHERE task_id = ANY (%s)", list(ids))
-    rows(
-        url,
-        "UPDATE taskbell.task SET status = 'IN_PROGRESS', attempt_count = 7, refunded = %s "
-        "WHERE id = ANY (%s)",
-        7 - used, list(ids),
-    )  # fmt: skip
-    rows(
-        url,
-        "INSERT INTO taskbell.lease (task_id, queue, worker_id, attempt, expires_at, "
-        "cancel_requested, partition_key) SELECT id, queue, 'w', attempt_count, "
-        "clock_timestamp() + interval '1 minute', %s, partition_key FROM taskbell.task "
-        "WHERE id = ANY (%s)",
-        cancelled, list(ids),
-    )  # fmt: skip
-
-
-def ended(task_id: UUID, verdict: Verdict = "completed", **rest: Any) -> Ended:
-    told = Told()
-    context = Context(task_id, 7, "noop", "default", "", None, None, datetime.now(UTC), told)
-    held = Lease(context, 1, {}, 60.0, float("inf"), told, None)
-    return Ended(held, Settlement(task_id, 7, verdict, **rest))
-
-
-async def settled(url: str, reports: Reports, *group: Ended) -> dict[UUID, str | None]:
-    """Settle a group through a settler of its own."""
-    answers: dict[UUID, str | None] = {}
-
-    def note(each: Ended, status: str | None) -> None:
-        answers[each.lease.task_id] = status
-
-    settler = Settler(DedicatedConnection(Database(url), "settle"), WORKER, reports, note)
-    for each in group:
-        settler.add(each)
-    running = asyncio.ensure_future(settler.run())
-    async with asyncio.timeout(20):
-        await settler.drained()
-    running.cancel()
-    await settler.close()
-    return answers
 
 
 async def test_sql_and_python_decide_alike_for_every_verdict(
@@ -229,48 +175,3 @@ async def test_a_table_that_cannot_be_written_fails_no_task(
     await settler.close()
 
     assert answers == ["COMPLETED"]
-
-
-def hammer(
-    url: str, stop: threading.Event, deadlocks: list[str], statement: Statement, **given: object
-) -> threading.Thread:
-    """A thread that repeats a statement on a connection of its own."""
-
-    def loop() -> None:
-        with psycopg.connect(conninfo(url), autocommit=True) as connection:
-            while not stop.is_set():
-                try:
-                    connection.execute(statement.for_psycopg, given).fetchall()
-                except psycopg.errors.DeadlockDetected as error:
-                    deadlocks.append(str(error))
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    return thread
-
-
-def test_settle_heartbeat_and_reap_over_the_same_leases_never_deadlock(database_url: str) -> None:
-    ids = make_tasks(database_url, 60)
-    deadlocks: list[str] = []
-    stop = threading.Event()
-    descending = {"task_ids": ids[::-1], "attempts": [7] * 60, "worker_id": "w"}
-    ascending = {"task_ids": ids[::2], "attempts": [7] * 30, "worker_id": "w"}
-    settle, beat = settlement.SETTLE_COMPLETED, lease.HEARTBEAT
-    threads = [
-        hammer(database_url, stop, deadlocks, beat, **descending, leases=[0.001] * 60),
-        hammer(database_url, stop, deadlocks, settlement.REAP, batch=40),
-        hammer(database_url, stop, deadlocks, settle, **ascending),
-        hammer(database_url, stop, deadlocks, settle, **descending),
-    ]
-    try:
-        for _ in range(60):
-            rows(database_url, "DELETE FROM taskbell.lease")
-            rows(database_url, "UPDATE taskbell.task SET status = 'PENDING', finished_at = NULL")
-            rows(database_url, "DELETE FROM taskbell.dead_letter")
-            lend(database_url, ids)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-    assert deadlocks == []
