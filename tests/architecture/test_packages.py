@@ -1,6 +1,7 @@
 """Four distributions in lockstep, one namespace, and a producer that brings little."""
 
 import ast
+import importlib
 import importlib.util
 import json
 import re
@@ -108,6 +109,13 @@ def test_what_a_module_says_it_exports_is_sorted_and_complete(path: Path) -> Non
     assert [name for name in exported if name not in bound(body)] == []
 
 
+@pytest.mark.parametrize("role", ["producer", "relay", "consumer", "shared"])
+def test_whatever_a_role_exports_can_be_imported(role: str) -> None:
+    face = importlib.import_module(f"taskbell.{role}")
+
+    assert [name for name in getattr(face, "__all__", ()) if not hasattr(face, name)] == []
+
+
 def exports(body: list[ast.stmt]) -> list[str] | None:
     for statement in body:
         match statement:
@@ -136,6 +144,8 @@ def bound(body: list[ast.stmt]) -> set[str]:
                 names |= {target.id for target in targets if isinstance(target, ast.Name)}
             case ast.ImportFrom(names=aliases):
                 names |= {alias.asname or alias.name for alias in aliases}
+            case ast.If(test=ast.Name("TYPE_CHECKING"), body=named_for_checkers):
+                names |= bound(named_for_checkers)
             case _:
                 pass
     return names
