@@ -37,7 +37,7 @@ def assemble(
     claims = Claims(connection, worker_id, handlers.registrations.values())
     intake = Intake(
         claims, connection, queues, observe,
-        poll_interval=settings.poll_interval, doorbell=doorbell,
+        slots=settings.slots, poll_interval=settings.poll_interval, doorbell=doorbell,
     )  # fmt: skip
     if url is not None:
         intake.subscription = Subscription(

@@ -19,6 +19,7 @@ from taskbell.shared.ids import TaskId
 from taskbell.shared.maintenance.promote import Promoter
 
 _AWAY_INTERVAL = 0.2
+_GATHER_SECONDS = 0.005
 
 
 class Intake:
@@ -34,6 +35,7 @@ class Intake:
         queues: Sequence[str],
         observe: Observer,
         *,
+        slots: int,
         poll_interval: float,
         doorbell: Doorbell | None,
     ) -> None:
@@ -41,6 +43,7 @@ class Intake:
         self._connection = connection
         self._queues = list(queues)
         self._observe = observe
+        self._worthwhile = max(1, slots // 4)
         self._poll_interval = poll_interval
         self._doorbell = doorbell
         self._promoter = Promoter()
@@ -49,6 +52,7 @@ class Intake:
         self._poll_at = 0.0
         self._paused = False
         self._full = False
+        self._gather_until = 0.0
         self._found = False
         self._ended = False
         self._connected = False
@@ -85,6 +89,9 @@ class Intake:
         """
         if free <= 0:
             await self._saturated()
+            return []
+        if free < self._worthwhile and _now() < self._gather_until:
+            await self._slot_freed_within(self._gather_until - _now())
             return []
         self._take_again()
         if self._doorbell is not None:
@@ -155,11 +162,9 @@ class Intake:
         return leases
 
     async def _saturated(self) -> None:
-        self._full = True
-        try:
-            await self._woken_within(PATIENCE_SECONDS)
-        finally:
-            self._full = False
+        await self._slot_freed_within(PATIENCE_SECONDS)
+        # Slots come free one by one: a claim for each would cost more than the tasks.
+        self._gather_until = _now() + _GATHER_SECONDS
         late = self._noted.give_back(_now())
         if late and self.subscription is not None:
             self._paused = True
@@ -174,6 +179,13 @@ class Intake:
     def _give_back(self, handles: Sequence[object]) -> None:
         if self.subscription is not None:
             self.subscription.give_back(handles)
+
+    async def _slot_freed_within(self, seconds: float) -> None:
+        self._full = True
+        try:
+            await self._woken_within(seconds)
+        finally:
+            self._full = False
 
     async def _woken_within(self, seconds: float) -> None:
         try:
