@@ -36,6 +36,7 @@ def main() -> int:
             outcome = live_through(shop)
             view.close()
             if arguments.keep:
+                view.conclude(outcome)
                 _stay(shop)
     except ServiceError as error:
         view.say(str(error))
@@ -122,7 +123,8 @@ def _stay(shop: Shop) -> None:
     try:
         Event().wait()
     except KeyboardInterrupt:
-        return
+        # Once is enough: a second one must not interrupt the cleaning up.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
