@@ -24,6 +24,8 @@ def test_two_relays_and_three_consumers_run_five_thousand_tasks_once_each(fleet:
 def test_the_roles_stop_in_good_order(fleet: Fleet) -> None:
     fleet.start_relay()
     fleet.start_consumer()
+    if fleet.behind_pooler:  # there is no LISTEN through it
+        fleet.wait_for_event("relay", "doorbell_deaf")
     fleet.enqueue(20)
     fleet.wait_for_completion(20)
 

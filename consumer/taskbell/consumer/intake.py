@@ -141,14 +141,14 @@ class Intake:
     async def _poll_by_doorbell(self, doorbell: Doorbell, free: int) -> list[Lease]:
         if self._found:  # what was claimed runs by now: the rest may cost a statement
             self._found = False
-            await doorbell.rest(self._connection, worked=True, at_most=self._poll_interval)
+            await doorbell.rest(self._connection, self._queues, worked=True)
         promoted = await self._promoter.run_once(self._connection)
         if promoted is not None:
             self._observe(promoted)
         leases = await self._poll(free)
         self._found = bool(leases)
         if not leases:
-            await doorbell.rest(self._connection, worked=False, at_most=self._poll_interval)
+            await doorbell.rest(self._connection, self._queues, worked=False)
         return leases
 
     async def _poll(self, free: int) -> list[Lease]:

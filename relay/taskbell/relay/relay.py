@@ -107,7 +107,7 @@ class Relay:
             self._away = False
             self._observe(DatabaseFound(_PURPOSE))
         if not self._stopping.is_set():
-            await self._doorbell.rest(self._connection, worked=done.tasks > 0)
+            await self._doorbell.rest(self._connection, list(self._lanes), worked=done.tasks > 0)
             rest = self._pace.rest_after(done, started=started, ended=ended)
             await self._pause(ended + rest - _now())
 

@@ -77,7 +77,7 @@ class Database:
                 **self._options(purpose),
             )  # fmt: skip
         except psycopg.Error as error:
-            raise DatabaseAway(str(error)) from error
+            raise _away(error) from error
         await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
         return connection
 
@@ -89,7 +89,7 @@ class Database:
                 **self._options(purpose),
             )  # fmt: skip
         except psycopg.Error as error:
-            raise DatabaseAway(str(error)) from error
+            raise _away(error) from error
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         return connection
 
@@ -98,6 +98,13 @@ class Database:
         if self.behind_pooler:
             return options | {"prepare_threshold": None}
         return options | {"prepare_threshold": 1, "options": _SESSION}
+
+
+def _away(error: psycopg.Error) -> DatabaseAway:
+    told = str(error)
+    if "unsupported startup parameter" in told:
+        told += " (a pooler stands in between: set TASKBELL_BEHIND_POOLER=true)"
+    return DatabaseAway(told)
 
 
 def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:

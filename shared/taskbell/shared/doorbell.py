@@ -9,6 +9,7 @@ Where LISTEN hears nothing (a pooler in between) it polls instead.
 import asyncio
 import random
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -17,7 +18,8 @@ from psycopg import AsyncConnection
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DatabaseLost, DoorbellDeaf, Observer
-from taskbell.shared.statements import bell
+from taskbell.shared.limits import LEVELS
+from taskbell.shared.statements import bell, outbox
 
 _AWAKE_SECONDS = 2.0
 _PROMISE_EVERY = 1.0
@@ -63,9 +65,9 @@ class Doorbell:
         self._rung.set()
 
     async def rest(
-        self, connection: DedicatedConnection, *, worked: bool, at_most: float = _SAFETY_SECONDS
+        self, connection: DedicatedConnection, queues: Sequence[str], *, worked: bool
     ) -> None:
-        """Return when it is time for the next pass, after ``at_most`` seconds at the latest.
+        """Return when it is time for the next pass over these queues, after a second at the latest.
 
         ``worked``: the pass before found something; then the next one follows at once. Promises are
         written through ``connection``; raises ``DatabaseAway``.
@@ -82,8 +84,8 @@ class Doorbell:
             pause = 0.0 if worked else _AWAKE_REST
         else:
             await self._fall_asleep(connection, now)
-            pause = 0.0 if worked else _SAFETY_SECONDS
-        await self._wait(min(pause, at_most))
+            pause = 0.0 if worked else await self._sleep_of(connection, queues)
+        await self._wait(pause)
 
     def _busy(self, now: float) -> bool:
         return len(self._worked) == _BUSY_PASSES and now - self._worked[0] < 1.0
@@ -98,6 +100,11 @@ class Doorbell:
         if now - self._listening_at >= _LISTEN_EVERY:
             await self._write(connection, awake=0.0)
             self._listening_at = now
+
+    async def _sleep_of(self, connection: DedicatedConnection, queues: Sequence[str]) -> float:
+        """How long nobody needs to look, unless the bell rings: until the next entry is due."""
+        row = (await connection.run(outbox.NEXT_DUE, queues=list(queues), levels=list(LEVELS)))[0]
+        return _SAFETY_SECONDS if row.seconds is None else min(_SAFETY_SECONDS, row.seconds)
 
     async def _write(self, connection: DedicatedConnection, awake: float) -> None:
         await connection.run(

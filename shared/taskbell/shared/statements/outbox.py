@@ -59,6 +59,23 @@ FROM unnest(CAST(:levels AS smallint[])) AS level(priority)
 Never younger than two seconds: a transaction that began before the look may commit after it.
 """
 
+NEXT_DUE = Statement("""
+SELECT CASE WHEN count(*) > 0 THEN
+           CAST(GREATEST(0, extract(epoch FROM min(n.publish_at) - clock_timestamp())) AS float8) END
+       AS seconds
+FROM unnest(CAST(:queues AS text[])) AS queue(name)
+CROSS JOIN unnest(CAST(:levels AS smallint[])) AS level(priority)
+CROSS JOIN LATERAL (
+    SELECT o.publish_at FROM taskbell.outbox o
+    WHERE o.queue = queue.name AND o.priority = level.priority AND NOT o.parked
+      AND o.publish_at > (SELECT clock_timestamp() - interval '20 ms')
+    ORDER BY o.publish_at LIMIT 1) n
+""")
+"""Seconds until the next entry of these queues becomes due; NULL if none waits.
+
+One that became due a moment ago counts, since the pass before may have looked just too early.
+"""
+
 WAITING_QUEUES = Statement("""
 WITH RECURSIVE line AS (
     (SELECT o.queue FROM taskbell.outbox o WHERE NOT o.parked ORDER BY o.queue LIMIT 1)
