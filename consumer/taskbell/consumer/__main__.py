@@ -2,7 +2,10 @@
 
 import typer
 
-from taskbell.consumer.command import consumer
+from taskbell.consumer.command import register
 
 if __name__ == "__main__":
-    typer.run(consumer)
+    # Pretty tracebacks may show local variables, and with them passwords.
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    register(application)
+    application()

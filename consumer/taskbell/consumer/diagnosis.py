@@ -2,6 +2,8 @@
 
 import hashlib
 import traceback
+from types import FrameType
+from typing import cast
 
 import pydantic
 
@@ -10,6 +12,7 @@ from taskbell.shared.limits import ERROR_BYTES, TRACEBACK_BYTES
 from taskbell.shared.text import storable
 
 _FRAMES = 30
+_RELATED = 8
 _CLASS_BYTES = 200
 
 
@@ -23,9 +26,15 @@ def diagnose(error: BaseException) -> Diagnosis:
     return Diagnosis(
         error_class=storable(name, _CLASS_BYTES),
         fingerprint=_fingerprint(name, error),
-        error=storable(_told(error), ERROR_BYTES),
+        error=storable(_story(error), ERROR_BYTES),
         traceback=_tail(error),
     )
+
+
+def _story(error: BaseException) -> str:
+    """The exception's own text; a group's says nothing of what it holds, so that is added."""
+    held = _held(error)[:_RELATED]
+    return "; ".join([_told(error), *(f"{type(each).__name__}: {_told(each)}" for each in held)])
 
 
 def describe(error: pydantic.ValidationError) -> str:
@@ -44,12 +53,44 @@ def _told(error: BaseException) -> str:
 
 
 def _fingerprint(name: str, error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-    path = "\n".join(f"{frame.filename}:{frame.name}" for frame in frames)
-    return hashlib.sha256(f"{name}\n{path}".encode("utf-8", "replace")).hexdigest()[:16]
+    path = [name, *map(_step, _frames(error))]
+    for other in _related(error)[1:]:
+        path += [type(other).__qualname__, *map(_step, _frames(other))]
+    return hashlib.sha256("\n".join(path).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-_FRAMES:]
+
+
+def _step(frame: FrameType) -> str:
+    # Not the file: it would differ from one virtual environment to the next.
+    return f"{frame.f_globals.get('__name__')}:{frame.f_code.co_qualname}"
+
+
+def _related(error: BaseException) -> list[BaseException]:
+    """The exception, what it holds if it is a group, and what caused it; the outer ones first."""
+    found = [error]
+    for each in found:
+        cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        for other in (*_held(each), *([cause] if cause else [])):
+            if not any(other is known for known in found):
+                found.append(other)
+        if len(found) >= _RELATED:
+            break
+    return found[:_RELATED]
+
+
+def _held(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("tuple[BaseException, ...]", error.exceptions)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _tail(error: BaseException) -> str:
+    return storable("\n\nbehind it:\n".join(map(_one_tail, _related(error))), TRACEBACK_BYTES)
+
+
+def _one_tail(error: BaseException) -> str:
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[-_FRAMES:])
-    text = "".join(frames) + f"{type(error).__name__}: {storable(_told(error), ERROR_BYTES)}"
-    return storable(text, TRACEBACK_BYTES)
+    return "".join(frames) + f"{type(error).__name__}: {storable(_told(error), ERROR_BYTES)}"

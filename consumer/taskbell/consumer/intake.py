@@ -8,6 +8,8 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+import psycopg
+
 from taskbell.consumer.announcements import PATIENCE_SECONDS, Announcements
 from taskbell.consumer.leases import Claims, Lease
 from taskbell.consumer.subscription import Subscription
@@ -107,14 +109,15 @@ class Intake:
         handles = [each.handle for each in taken.finished]
         try:
             leases = await self._claims.by_ids(taken.task_ids, free)
-        except DatabaseAway:
+        except (DatabaseAway, psycopg.Error):
             self._give_back(handles)
             raise
         # Claim committed, then ack: acked first, a crash in between would leave the tasks to the
         # next poll or the mark's expiry.
         if self.subscription is not None:
             self.subscription.acknowledge(handles)
-        self._observe(TasksClaimed("announcement", len(leases)))
+        if leases:
+            self._observe(TasksClaimed("announcement", len(leases)))
         return leases
 
     async def _poll_by_clock(self, free: int) -> list[Lease]:

@@ -70,11 +70,11 @@ class Keeper:
         self._thread.start()
 
     async def stop(self) -> None:
-        """End the thread and close its connection."""
+        """End the thread and close its connection; a thread that hangs ends with the process."""
         self._stopping.set()
         self._break_beat()
         if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join)
+            await asyncio.to_thread(self._thread.join, _UNANSWERED_SECONDS)
 
     def hold(self, leases: Sequence[Lease]) -> None:
         """Beat for these from now on."""

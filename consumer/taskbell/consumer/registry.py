@@ -69,8 +69,10 @@ class Consumer:
         ``lease``: seconds until another worker may take over from one that vanished; heartbeats
         keep it while a handler runs, however long. Raises ``InvalidHandler``.
         """
+        name = task if isinstance(task, str) else getattr(task, "__task_type__", None)
+        if name is None:
+            raise InvalidHandler(f"{task!r}: a handler is for a type name or a typed task")
         model = None if isinstance(task, str) else task
-        name = task if isinstance(task, str) else task.__task_type__
         lane = queue or (model.__task_queue__ if model else DEFAULT_QUEUE)
 
         def register(handler: _H) -> _H:

@@ -124,7 +124,8 @@ class Worker:
         )
         await self._unless_hurried(self._attempts.release())
         await self._unless_hurried(self._attempts.settler.drained())
-        return self._attempts.settler.unsettled == 0 and self._attempts.running == 0
+        settled = self._attempts.settler.unsettled == 0 and self._attempts.running == 0
+        return settled and self._answered
 
     async def _unless_hurried(self, step: Coroutine[Any, Any, None]) -> None:
         await _first(step, asyncio.sleep(_FLUSH_SECONDS), self._hurried())

@@ -61,3 +61,24 @@ def test_a_recursion_is_described() -> None:
         deep(500)
 
     assert "deep" in diagnose(caught.value).traceback
+
+
+def test_a_group_tells_what_it_holds() -> None:
+    diagnosis = diagnose(raised(ExceptionGroup("several", [ValueError("one"), TypeError("two")])))
+
+    assert "ValueError: one; TypeError: two" in diagnosis.error
+    assert "behind it:\nTypeError: two" in diagnosis.traceback
+
+
+def test_what_caused_an_exception_is_kept() -> None:
+    error = raised(RuntimeError("not posted"))
+    error.__cause__ = raised(ConnectionError("the ledger is closed"))
+
+    assert "ConnectionError: the ledger is closed" in diagnose(error).traceback
+
+
+def test_an_exception_that_is_its_own_cause_is_told_once() -> None:
+    error = raised(ValueError("round"))
+    error.__cause__ = error
+
+    assert diagnose(error).traceback.count("ValueError: round") == 1

@@ -105,3 +105,9 @@ def test_queues_are_those_of_the_handlers() -> None:
     app.handler("third", queue="reports")(handle)
 
     assert app.queues == ("default", "mail", "reports")
+
+
+@pytest.mark.parametrize("task", [TypedTask, handle, 17])
+def test_what_names_no_type_is_refused(task: object) -> None:
+    with pytest.raises(InvalidHandler, match="a type name or a typed task"):
+        Consumer().handler(task)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
