@@ -1,4 +1,4 @@
-"""``make demo``: the main job, from orders to receipts, with the mishaps of a bad night."""
+"""``make demo``: from orders to receipts, with the mishaps of a bad night."""
 
 import argparse
 import os

@@ -189,7 +189,11 @@ class RabbitMQ:
         self._ours.kill()
 
     def start(self) -> None:
-        """The node is up again, at the same addresses and with the same directory."""
+        """The node is up again, at the same addresses and with the same directory.
+
+        It serves AMQP, and its vhosts run: what it had is there. The lists of the management API
+        may show it a little later, so that a test asks for it by AMQP.
+        """
         self._alarmed = False
         self._ours.start()
 

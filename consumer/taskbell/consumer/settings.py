@@ -1,9 +1,8 @@
 """What an operator sets for a consumer, on top of what every process knows."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from taskbell.producer.rules import require_queue
@@ -36,13 +35,3 @@ class ConsumerSettings(Settings):
 
     grace: float = Field(default=25.0, ge=0)
     """Seconds that handlers get to finish after the first SIGTERM."""
-
-    @field_validator("amqp_url")
-    @classmethod
-    def _is_amqp(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None:
-            parts = urlsplit(url.get_secret_value())
-            if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
-                raise ValueError("not an AMQP URL: amqp://user:password@host/vhost")
-            _ = parts.port  # raises ValueError for what is no number
-        return url

@@ -46,7 +46,9 @@ def require_queue(field: str, value: object) -> str:
     """Return a name under which RabbitMQ will declare a queue."""
     name = require_name(field, value, QUEUE_BYTES)
     if not QUEUE_CHARACTERS.fullmatch(name):
-        raise InvalidTask(field, "may only hold letters a-z and A-Z, digits and _.:@#,/+ and -")
+        raise InvalidTask(
+            field, "may only hold letters a-z and A-Z, digits, _.:@#/+- and blanks between them"
+        )
     if name.startswith("amq."):
         raise InvalidTask(field, "must not start with 'amq.', which RabbitMQ keeps for itself")
     return name

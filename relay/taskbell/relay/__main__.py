@@ -5,4 +5,7 @@ import typer
 from taskbell.relay.command import relay
 
 if __name__ == "__main__":
-    typer.run(relay)
+    # Pretty tracebacks show local variables, and with them passwords.
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(relay)
+    app()

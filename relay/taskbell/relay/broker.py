@@ -11,10 +11,12 @@ import socket
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version
 from typing import Final
 from urllib.parse import parse_qs, urlsplit, urlunsplit
+from uuid import uuid4
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
@@ -27,6 +29,9 @@ from aio_pika.exceptions import (
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 from pamqp.common import FieldValue
 
+from taskbell.relay.coalesce import Announcement
+from taskbell.shared import wire
+from taskbell.shared.statements.outbox import MARK_SECONDS
 from taskbell.shared.topology import EXCHANGE, BrokerQueue, QueueType, broker_queue
 
 _REFUSALS: Final = (
@@ -37,6 +42,9 @@ _REFUSALS: Final = (
 )
 _HEARTBEAT_SECONDS: Final = 15
 _CLOSE_SECONDS: Final = 3.0
+# By then the mark has expired and the tasks were announced again: where nobody consumes, a queue
+# without a policy holds what two windows name, and not a copy for each half minute.
+_EXPIRES_SECONDS: Final = 2 * MARK_SECONDS
 
 
 class BrokerAway(Exception):
@@ -213,3 +221,20 @@ async def _look_for_queue(channel: AbstractChannel, wanted: BrokerQueue) -> obje
 async def _bind(channel: AbstractChannel, wanted: BrokerQueue) -> object:
     queue = await channel.get_queue(wanted.name, ensure=False)
     return await queue.bind(EXCHANGE, routing_key=wanted.routing_key)
+
+
+def envelope(announcement: Announcement) -> aio_pika.Message:
+    """Return an announcement as an AMQP message that is pleasant reading in the management UI."""
+    return aio_pika.Message(
+        wire.encode(announcement.task_ids),
+        content_type=wire.CONTENT_TYPE,
+        content_encoding="utf-8",
+        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+        expiration=_EXPIRES_SECONDS,
+        priority=announcement.priority,
+        message_id=str(uuid4()),  # also how the client finds whose publish was returned
+        timestamp=datetime.now(UTC),
+        type=wire.ANNOUNCEMENT_TYPE,
+        app_id="taskbell-relay",
+        headers={"queue": announcement.queue, "count": len(announcement.task_ids)},
+    )

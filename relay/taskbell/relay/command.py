@@ -79,6 +79,8 @@ async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
     async with asyncio.timeout(None) as limit:
         stopping = _stop_on_signals(announcer, limit)
         await _require_schema(database, observe, stopping)
+        if stopping.is_set():
+            return
         observe(RoleStarted("relay", name, ()))
         async with asyncio.TaskGroup() as background:
             services = [

@@ -10,8 +10,10 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
+
+from taskbell.shared.address import require_url
 
 NAME: Final = "taskbell"
 POLICY: Final[Mapping[str, Any]] = {
@@ -28,6 +30,11 @@ _PATIENCE: Final = 10.0
 _NOT_FOUND: Final = 404
 
 
+def require_management(url: str) -> SplitResult:
+    """Return the parts of the management API's URL; raises ``ValueError``."""
+    return require_url(url, ("http", "https"), "http(s)://user:password@host:port")
+
+
 class PolicyRefused(Exception):
     """The management API could not be asked or said no; one sentence, never a password."""
 
@@ -36,10 +43,11 @@ class Management:
     """RabbitMQ's management API, as one user, about one vhost."""
 
     def __init__(self, url: str, amqp_url: str) -> None:
-        """A URL without a user speaks as the user of ``amqp_url``, whose vhost is meant."""
-        parts, amqp = urlsplit(url), urlsplit(amqp_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise PolicyRefused("the management URL must be http(s)://user:password@host:port")
+        """A URL without a user speaks as the user of ``amqp_url``, whose vhost is meant.
+
+        Raises ``ValueError`` for what is not a URL of the management API.
+        """
+        parts, amqp = require_management(url), urlsplit(amqp_url)
         login = parts if parts.username else amqp
         user = unquote(login.username or "guest")
         password = unquote(login.password or "guest")

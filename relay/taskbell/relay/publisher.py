@@ -8,12 +8,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
-from uuid import uuid4
 
-import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from aio_pika.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
@@ -23,7 +20,6 @@ from taskbell.relay import broker
 from taskbell.relay.broker import BrokerAway, Topology, translated
 from taskbell.relay.coalesce import Announcement
 from taskbell.relay.lane import Fate
-from taskbell.shared import wire
 from taskbell.shared.events import BrokerFound, BrokerLost, Observer, QueueDiffers
 from taskbell.shared.topology import EXCHANGE, QueueType
 
@@ -32,11 +28,12 @@ _LONGEST_WAIT: Final = 5.0
 _LAST_WAIT: Final = 1.0
 # After so many deadlines without an answer of any kind the connection is replaced.
 _PATIENCE: Final = 3
+_MOST_REMEMBERED: Final = 10_000
 # What pamqp raises for a name that is too long or that its grammar does not know.
 _UNENCODABLE: Final = (ValueError, TypeError)
 
 
-class _Link:
+class Link:
     """One connection's life: its channel, what was declared through it, and how it ended."""
 
     def __init__(
@@ -61,6 +58,12 @@ class _Link:
     def end(self, reason: str) -> None:
         if not self.broken.done():
             self.broken.set_result(reason)
+
+    def remember(self, queue: str) -> None:
+        """Note that a queue was declared; one that is forgotten is only declared again."""
+        if len(self.declared) >= _MOST_REMEMBERED:
+            del self.declared[next(iter(self.declared))]
+        self.declared[queue] = time.monotonic()
 
     def heard(self) -> None:
         self._silent_since = None
@@ -97,7 +100,7 @@ class Publisher:
         self._redeclare_after = redeclare_after
         self._in_flight = asyncio.Semaphore(in_flight)
         self._limits: set[asyncio.Timeout] = set()
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._lost: str | None = None
         self.connections = 0
         """How many connections there have been; each makes the marks before it worthless."""
@@ -115,7 +118,7 @@ class Publisher:
             before_sleep=self._report_failure,
         )
         while True:
-            link: _Link = await connecting(self._connect)
+            link: Link = await connecting(self._connect)
             try:
                 self._link = link
                 self._lost = None
@@ -129,7 +132,7 @@ class Publisher:
             # Whatever broke this connection broke those of other relays too.
             await asyncio.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter
 
-    async def _connect(self) -> _Link:
+    async def _connect(self) -> Link:
         connection = await broker.connect(self._url, _PURPOSE, self._deadline)
         try:
             return await self._prepare_link(connection)
@@ -137,7 +140,7 @@ class Publisher:
             await broker.close(connection)
             raise
 
-    async def _prepare_link(self, connection: AbstractConnection) -> _Link:
+    async def _prepare_link(self, connection: AbstractConnection) -> Link:
         topology = self._topology(connection)
         found = await topology.exchange()
         if not found.ready:
@@ -146,7 +149,7 @@ class Publisher:
         with translated():
             channel = await broker.open_channel(connection, self._deadline, confirms=True)
             exchange = await channel.get_exchange(EXCHANGE, ensure=False)
-        return _Link(connection, channel, exchange, topology)
+        return Link(connection, channel, exchange, topology)
 
     def _report_failure(self, state: RetryCallState) -> None:
         outcome = state.outcome
@@ -171,9 +174,9 @@ class Publisher:
         except BrokerAway:
             link.unheard(self._deadline)
             return Fate.UNCONFIRMED
-        link.declared[queue] = time.monotonic()
+        link.remember(queue)
         if not found.ready:
-            self._observe(QueueDiffers(found.name, str(found)))
+            self._observe(QueueDiffers(queue, str(found)))
         return Fate.CONFIRMED
 
     async def publish(self, announcement: Announcement) -> Fate:
@@ -196,14 +199,14 @@ class Publisher:
         for limit in self._limits:
             limit.reschedule(min(soon, limit.when() or soon))
 
-    async def _send(self, link: _Link, announcement: Announcement) -> Fate:
+    async def _send(self, link: Link, announcement: Announcement) -> Fate:
         try:
             with translated():
                 return await self._confirmed(link, announcement)
         except BrokerAway:
             return Fate.CUT
 
-    async def _confirmed(self, link: _Link, announcement: Announcement) -> Fate:
+    async def _confirmed(self, link: Link, announcement: Announcement) -> Fate:
         try:
             async with asyncio.timeout(self._deadline) as limit:
                 self._limits.add(limit)
@@ -225,26 +228,14 @@ class Publisher:
     async def _answer(self, exchange: AbstractExchange, announcement: Announcement) -> object:
         async with self._in_flight:
             return await exchange.publish(
-                _message(announcement), announcement.queue, mandatory=True, timeout=self._deadline
+                broker.envelope(announcement),
+                announcement.queue,
+                mandatory=True,
+                timeout=self._deadline,
             )
 
-    def _forget(self, link: _Link, queue: str) -> None:
+    def _forget(self, link: Link, queue: str) -> None:
         """Let the queue be declared again, but not at every pass: it may be out of our hands."""
         declared_at = link.declared.get(queue)
         if declared_at is not None and time.monotonic() - declared_at >= self._redeclare_after:
             del link.declared[queue]
-
-
-def _message(announcement: Announcement) -> aio_pika.Message:
-    return aio_pika.Message(
-        wire.encode(announcement.task_ids),
-        content_type=wire.CONTENT_TYPE,
-        content_encoding="utf-8",
-        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-        priority=announcement.priority,
-        message_id=str(uuid4()),  # also how the client finds whose publish was returned
-        timestamp=datetime.now(UTC),
-        type=wire.ANNOUNCEMENT_TYPE,
-        app_id="taskbell-relay",
-        headers={"queue": announcement.queue, "count": len(announcement.task_ids)},
-    )

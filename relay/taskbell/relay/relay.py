@@ -22,17 +22,14 @@ from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import (
     AnnouncementRefused,
-    DatabaseFound,
-    DatabaseLost,
-    Event,
     Observer,
-    StatementFailed,
     TasksAnnounced,
 )
 from taskbell.shared.floors import Floors
 from taskbell.shared.ids import TaskId
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.maintenance.promote import Promoter
+from taskbell.shared.outage import Outage
 from taskbell.shared.statements import outbox
 
 _PURPOSE = "relay"
@@ -73,7 +70,7 @@ class Relay:
         self._connections = 0
         self._connected_at = datetime(1970, 1, 1, tzinfo=UTC)
         self._stopping = asyncio.Event()
-        self._away = False
+        self._outage = Outage(_PURPOSE, observe)
 
     def stop(self) -> None:
         """Let the running pass be the last."""
@@ -94,28 +91,19 @@ class Relay:
     async def _go_on(self) -> None:
         try:
             await self._pass_and_rest()
-        except DatabaseAway as error:
-            await self._wait_out(DatabaseLost(_PURPOSE, str(error)))
-        except psycopg.Error as error:
-            await self._wait_out(StatementFailed(_PURPOSE, str(error)))
+        except (DatabaseAway, psycopg.Error) as error:
+            self._outage.lost(error)
+            await self._pause(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
 
     async def _pass_and_rest(self) -> None:
         started = _now()
         done = await self.run_once()
         ended = _now()
-        if self._away:
-            self._away = False
-            self._observe(DatabaseFound(_PURPOSE))
+        self._outage.found()
         if not self._stopping.is_set():
             await self._doorbell.rest(self._connection, list(self._lanes), worked=done.tasks > 0)
             rest = self._pace.rest_after(done, started=started, ended=ended)
             await self._pause(ended + rest - _now())
-
-    async def _wait_out(self, trouble: Event) -> None:
-        if not self._away:  # said once, however long it lasts
-            self._away = True
-            self._observe(trouble)
-        await self._pause(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
 
     async def _pause(self, seconds: float) -> None:
         if seconds > 0:
@@ -211,8 +199,8 @@ class Relay:
         sent[0].lane.judge(set(tasks), _now(), random.random())  # noqa: S311 - jitter
         confirmed = tasks.pop(Fate.CONFIRMED, 0)
         if confirmed:
-            messages = sum(one.fate.result() is Fate.CONFIRMED for one in sent)
-            self._observe(TasksAnnounced(queue, messages, confirmed))
+            announcements = sum(one.fate.result() is Fate.CONFIRMED for one in sent)
+            self._observe(TasksAnnounced(queue, announcements, confirmed))
         for fate, count in tasks.items():
             self._observe(AnnouncementRefused(queue, count, fate))
         return confirmed

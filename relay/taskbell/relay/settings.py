@@ -1,10 +1,10 @@
 """What operators of relays set, by environment variables with the prefix ``TASKBELL_``."""
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
+from taskbell.relay.policy import require_management
 from taskbell.shared.settings import Settings
 
 
@@ -29,9 +29,9 @@ class RelaySettings(Settings):
     management_url: SecretStr | None = None
     """RabbitMQ's management API for ``broker apply``: ``https://user:password@host:15671``."""
 
-    @field_validator("amqp_url")
+    @field_validator("management_url")
     @classmethod
-    def _is_amqp(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and urlsplit(url.get_secret_value()).scheme not in {"amqp", "amqps"}:
-            raise ValueError("not a RabbitMQ URL: it begins with amqp:// or amqps://")
+    def _is_management(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            require_management(url.get_secret_value())
         return url

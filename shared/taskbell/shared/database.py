@@ -9,21 +9,23 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import namedtuple_row
 
+from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.statement import Statement
 
+__all__ = ["AWAY", "Database", "DedicatedConnection", "Rows", "conninfo", "cut", "where"]
+
 _RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 # Operational by name, but waiting does not mend them.
 _REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 _TRIES_AFTER_CONFLICT = 5
@@ -36,24 +38,11 @@ _KEEPALIVE = {
     "tcp_user_timeout": 10_000,
 }
 
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+"""What psycopg raises when the way to the database broke, or was not found."""
+
 Rows = list[Any]
 """Named tuples; their fields are the statement's columns."""
-
-
-def conninfo(url: str) -> str:
-    """Return libpq's form of a URL that may name SQLAlchemy's driver."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return url
-    if scheme.partition("+")[0] not in {"postgresql", "postgres"}:
-        raise ValueError(f"not a Postgres URL: {scheme}://…")
-    return f"postgresql://{rest}"
-
-
-def where(url: str) -> str:
-    """Name a server for people: host, port and path of its URL, never a password."""
-    parts = urlsplit(url)
-    return f"{parts.hostname or 'local socket'}:{parts.port or 'default port'}{parts.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +60,60 @@ class Database:
 
     async def connect(self, purpose: str) -> AsyncConnection[Any]:
         """Open a connection in autocommit mode; raises ``DatabaseAway``."""
+        # In the background: psycopg loses a connection whose opener is cancelled as it arrives.
+        opening = asyncio.ensure_future(self._open(purpose))
         try:
+            await asyncio.wait({opening})
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
+        return opening.result()
+
+    async def _open(self, purpose: str) -> AsyncConnection[Any]:
+        with _translated():
             connection = await AsyncConnection.connect(
                 conninfo(self.url), autocommit=True, row_factory=namedtuple_row,
                 **self._options(purpose),
             )  # fmt: skip
-        except psycopg.Error as error:
-            raise _away(error) from error
         await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
         return connection
 
     def connect_blocking(self, purpose: str) -> Connection[Any]:
         """Open the same connection for a thread of its own."""
-        try:
+        with _translated():
             connection = Connection.connect(
                 conninfo(self.url), autocommit=True, row_factory=namedtuple_row,
                 **self._options(purpose),
             )  # fmt: skip
-        except psycopg.Error as error:
-            raise _away(error) from error
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         return connection
 
     def _options(self, purpose: str) -> dict[str, Any]:
-        options: dict[str, Any] = {**_KEEPALIVE, "application_name": f"taskbell {purpose}"}
+        """What the URL leaves open; its own parameters stay as they are."""
+        given = conninfo_to_dict(conninfo(self.url))
+        wanted: dict[str, Any] = {**_KEEPALIVE, "application_name": f"taskbell {purpose}"}
+        options = {name: value for name, value in wanted.items() if name not in given}
         if self.behind_pooler:
             return options | {"prepare_threshold": None}
-        return options | {"prepare_threshold": 1, "options": _SESSION}
+        # Ours last: where both set the same, the last one counts.
+        session = f"{given.get('options', '')} {_SESSION}".strip()
+        return options | {"prepare_threshold": 1, "options": session}
 
 
-def _away(error: psycopg.Error) -> DatabaseAway:
-    told = str(error)
-    if "unsupported startup parameter" in told:
-        told += " (a pooler stands in between: set TASKBELL_BEHIND_POOLER=true)"
-    return DatabaseAway(told)
+def _close_unwanted(opening: asyncio.Future[AsyncConnection[Any]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().pgconn.finish()
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    try:
+        yield
+    except AWAY as error:
+        told = str(error)
+        if "unsupported startup parameter" in told:
+            told += " (a pooler stands in between: set TASKBELL_BEHIND_POOLER=true)"
+        raise DatabaseAway(told) from error
 
 
 def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
@@ -148,20 +157,12 @@ class DedicatedConnection:
         for tries_left in reversed(range(_TRIES_AFTER_CONFLICT)):
             connection = await self.opened()
             try:
-                with self._deadline(connection):
+                async with self._guarded(connection):
                     return await self._execute(connection, steps)
             except _RETRIED as error:
                 if not tries_left:
                     raise DatabaseAway(str(error)) from error
                 await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - jitter, no secret
-            except _REFUSED:
-                raise
-            except _AWAY as error:
-                await self.close()
-                raise DatabaseAway(str(error)) from error
-            except asyncio.CancelledError:
-                await self.close()
-                raise
         raise AssertionError("unreachable")
 
     async def _execute(
@@ -183,13 +184,13 @@ class DedicatedConnection:
         return rows
 
     async def vacuum(self, statement: Statement) -> None:
-        """Run a statement that allows no transaction around it and answers no rows."""
+        """Run a statement that allows no transaction around it and answers no rows.
+
+        Raises ``DatabaseAway``, like ``run``.
+        """
         connection = await self.opened()
-        try:
+        async with self._guarded(connection):
             await connection.execute(statement.for_psycopg)
-        except _AWAY as error:
-            await self.close()
-            raise DatabaseAway(str(error)) from error
 
     async def opened(self) -> AsyncConnection[Any]:
         """Return the connection, opening it if need be; raises ``DatabaseAway``."""
@@ -197,13 +198,22 @@ class DedicatedConnection:
             self._connection = await self.database.connect(self.purpose)
         return self._connection
 
-    @contextmanager
-    def _deadline(self, connection: AsyncConnection[Any]) -> Generator[None]:
+    @asynccontextmanager
+    async def _guarded(self, connection: AsyncConnection[Any]) -> AsyncGenerator[None]:
+        """Bound what runs inside by the deadline; close what broke or was left in the middle."""
         # Cutting the wire rather than cancelling the wait: a cancelled psycopg asks the server to
         # stop and waits for its answer, which a silent network never brings.
         alarm = asyncio.get_running_loop().call_later(self.database.deadline, cut, connection)
         try:
             yield
+        except (*_RETRIED, *_REFUSED):
+            raise
+        except AWAY as error:
+            await self.close()
+            raise DatabaseAway(str(error)) from error
+        except asyncio.CancelledError:
+            await self.close()
+            raise
         finally:
             alarm.cancel()
 

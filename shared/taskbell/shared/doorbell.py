@@ -17,8 +17,9 @@ from psycopg import AsyncConnection
 
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseLost, DoorbellDeaf, Observer
+from taskbell.shared.events import DoorbellDeaf, Observer
 from taskbell.shared.limits import LEVELS
+from taskbell.shared.outage import Outage
 from taskbell.shared.statements import bell, outbox
 
 _AWAKE_SECONDS = 2.0
@@ -57,6 +58,7 @@ class Doorbell:
         self._promised_at = float("-inf")
         self._listening_at = float("-inf")
         self._told_deaf = False
+        self._outage = Outage("doorbell", observe)
         self.hears = False
         """Whether this listener's own test ring arrived."""
 
@@ -135,7 +137,7 @@ class Doorbell:
                 async with connection:
                     await self._hear(connection)
             except (psycopg.Error, DatabaseAway) as error:
-                self._observe(DatabaseLost("doorbell", str(error)))
+                self._outage.lost(error)
             finally:
                 self.hears = False
             pause = _DEAF_TEST_EVERY if self._told_deaf else _RECONNECT_SECONDS
@@ -143,6 +145,7 @@ class Doorbell:
 
     async def _hear(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(f"LISTEN {bell.CHANNEL}".encode())
+        self._outage.found()
         while await self._hears_itself(connection):
             self.hears = True
             self._told_deaf = False

@@ -148,7 +148,7 @@ class TaskSettled(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed(Event):
-    """A handler raised; ``error`` is sanitised and bounded."""
+    """A handler raised; ``error`` is its exception's text, storable and bounded."""
 
     level: ClassVar[Level] = Level.WARNING
     task_id: UUID

@@ -18,7 +18,9 @@ _REST_FACTOR = 20
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
+    """The floors of one queue and the instant (of the event loop) when they are looked up again."""
+
     floors: list[datetime]
     refresh_at: float
 
@@ -27,19 +29,31 @@ class Floors:
     """The floors of every queue a process looks at, refreshed once a second."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
+        self._forget_at = 0.0
 
     async def of(self, queue: str, connection: DedicatedConnection) -> list[datetime]:
         """Return one instant for each of ``LEVELS``; raises ``DatabaseAway``."""
         now = asyncio.get_running_loop().time()
+        self._forget_old(now)
         known = self._known.get(queue)
         if known is None or now >= known.refresh_at:
             rows = await connection.run(outbox.FLOORS, queue=queue, levels=list(LEVELS))
             heads = {row.priority: row.head for row in rows}
             took = asyncio.get_running_loop().time() - now
-            known = _Known(
+            known = Known(
                 [heads[level] for level in LEVELS],
                 now + max(_REFRESH_SECONDS, _REST_FACTOR * took),
             )
             self._known[queue] = known
         return known.floors
+
+    def _forget_old(self, now: float) -> None:
+        if now >= self._forget_at:
+            self._forget_at = now + _REFRESH_SECONDS
+            self._known = fresh(self._known, now)
+
+
+def fresh(known: dict[str, Known], now: float) -> dict[str, Known]:
+    """Keep what need not be looked up anew: no queue that is not looked at any more."""
+    return {queue: each for queue, each in known.items() if each.refresh_at > now}

@@ -38,9 +38,6 @@ class TaskStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
-
-
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What is kept of an exception; every text is storable and bounded."""

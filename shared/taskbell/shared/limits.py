@@ -12,8 +12,8 @@ TYPE_BYTES = 200
 QUEUE_BYTES = 200
 """Leaves room for ``taskbell.q.`` within the 255 bytes of an AMQP name."""
 
-QUEUE_CHARACTERS = re.compile(r"[a-zA-Z0-9_.:@#,/+ -]+")
-"""What AMQP 0-9-1 allows in a name."""
+QUEUE_CHARACTERS = re.compile(r"[a-zA-Z0-9_.:@#/+-]+(?: +[a-zA-Z0-9_.:@#/+-]+)*")
+"""What AMQP 0-9-1 allows in a name, without the commas and outer blanks of a list of names."""
 
 DEFAULT_QUEUE = "default"
 """The queue of a task that names none."""

@@ -9,16 +9,19 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from alembic import command
 from alembic.config import Config
+from psycopg import connect
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, NullPool, create_engine, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 
+from taskbell.shared.address import conninfo, where
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
 from taskbell.shared.schema import SchemaState, compare
 
@@ -26,7 +29,6 @@ __all__ = ["LockedOutError", "MigrationError", "check", "sql", "upgrade"]
 
 ENVIRONMENT: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = (ENVIRONMENT / "versions",)
-SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
 CONNECT_TIMEOUT: Final = 10
 # lock_not_available and deadlock_detected: somebody else was in the way, nothing is wrong.
 LOCKED_OUT: Final = frozenset({"55P03", "40P01"})
@@ -83,7 +85,7 @@ def check(url: str) -> SchemaState:
         return compare(_revision(connection))
 
 
-def _try_upgrade(address: URL) -> None:
+def _try_upgrade(address: str) -> None:
     with _transaction(address) as connection:
         if compare(_revision(connection)).ready:
             return
@@ -111,32 +113,30 @@ def _config(connection: Connection | None = None, output_buffer: StringIO | None
     return config
 
 
-def _address(url: str) -> URL:
-    """Read the URL; whatever is wrong with it, no part of it is repeated."""
+def _address(url: str) -> str:
     try:
-        address = make_url(url)
-    except (ArgumentError, ValueError):
-        raise MigrationError("the database URL cannot be read") from None
-    if address.drivername not in SCHEMES:
-        raise MigrationError(f"the database URL must begin with one of {', '.join(SCHEMES)}")
-    if "@" in (address.host or ""):
-        raise MigrationError("the database URL needs %40 for every @ in its password")
-    return address.set(drivername="postgresql+psycopg")
+        return conninfo(url)
+    except ValueError as error:
+        raise MigrationError(f"the database URL is wrong: {error}") from None
 
 
 @contextmanager
-def _transaction(address: URL) -> Generator[Connection]:
+def _transaction(address: str) -> Generator[Connection]:
     """Open a connection of its own and one transaction on it; translate what the driver raises."""
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
         # PgBouncer in transaction mode may give the next statement to another server connection.
         "prepare_threshold": None,
         "connect_timeout": CONNECT_TIMEOUT,
         "fallback_application_name": "taskbell migrate",
     }
-    for given in address.query:
+    for given in conninfo_to_dict(address):
         settings.pop(given, None)
+    # By libpq's reading of the URL, like every other connection: SQLAlchemy's differs in places.
     engine = create_engine(
-        address, poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=settings
+        "postgresql+psycopg://",
+        creator=partial(connect, address, **settings),
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",
     )
     try:
         with engine.begin() as connection:
@@ -147,10 +147,9 @@ def _transaction(address: URL) -> Generator[Connection]:
         engine.dispose()
 
 
-def _sentence(error: DBAPIError, address: URL) -> MigrationError:
+def _sentence(error: DBAPIError, address: str) -> MigrationError:
     reason = str(error.orig).strip().partition("\n")[0]
-    if address.password:
-        reason = reason.replace(str(address.password), "***")
-    place = f"{address.host or 'local socket'}:{address.port or 5432}/{address.database or ''}"
+    if password := conninfo_to_dict(address).get("password"):
+        reason = reason.replace(str(password), "***")
     kind = LockedOutError if getattr(error.orig, "sqlstate", None) in LOCKED_OUT else MigrationError
-    return kind(f"the database at {place} answered: {reason}")
+    return kind(f"the database at {where(address)} answered: {reason}")

@@ -5,7 +5,8 @@ import random
 
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseLost, Observer
+from taskbell.shared.events import Observer
+from taskbell.shared.outage import Outage
 from taskbell.shared.schema import SchemaState, compare
 from taskbell.shared.statements import schema
 
@@ -15,15 +16,16 @@ _AGAIN_SECONDS = 1.0
 async def found_schema(database: Database, observe: Observer) -> SchemaState:
     """Return the state of the schema as soon as the database answers."""
     connection = DedicatedConnection(database, "start")
-    told = False
+    outage = Outage("start", observe)
     try:
         while True:
             try:
-                return await _look(connection)
+                found = await _look(connection)
             except DatabaseAway as error:
-                if not told:
-                    told = True
-                    observe(DatabaseLost("start", str(error)))
+                outage.lost(error)
+            else:
+                outage.found()
+                return found
             await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
     finally:
         await connection.close()

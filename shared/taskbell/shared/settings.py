@@ -8,8 +8,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from taskbell.shared.database import Database, conninfo
+from taskbell.shared.address import conninfo, require_url
+from taskbell.shared.database import Database
 from taskbell.shared.topology import QueueType
+
+_MOST_DAYS = 36_500
 
 
 class Settings(BaseSettings):
@@ -33,8 +36,11 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "console"] = "auto"
     """``auto``: coloured lines on a terminal, JSON elsewhere."""
 
-    retention_days: float = Field(default=7.0, gt=0)
-    """How long completed and cancelled tasks are kept; failed ones stay until discarded."""
+    retention_days: float = Field(default=7.0, gt=0, le=_MOST_DAYS)
+    """How long completed and cancelled tasks are kept; failed ones stay until discarded.
+
+    The most, a century, stands for ever.
+    """
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -48,6 +54,14 @@ class Settings(BaseSettings):
     @classmethod
     def _is_postgres(cls, url: SecretStr) -> SecretStr:
         conninfo(url.get_secret_value())
+        return url
+
+    @field_validator("amqp_url")
+    @classmethod
+    def _is_amqp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            example = "amqp://user:password@host/vhost (or amqps)"
+            require_url(url.get_secret_value(), ("amqp", "amqps"), example)
         return url
 
     @property

@@ -144,7 +144,6 @@ def test_without_rights_it_says_what_is_missing(
     [
         ("amqp://guest:hush@127.0.0.1:1", [], "AMQPConnectionError"),
         (None, ["--management-url", "http://user:hush@127.0.0.1:1"], "cannot be asked"),
-        (None, ["--management-url", "ftp://user:hush@127.0.0.1:1"], "must be http"),
     ],
 )
 def test_what_cannot_be_reached_is_one_line_without_a_password(
@@ -161,3 +160,17 @@ def test_what_cannot_be_reached_is_one_line_without_a_password(
     assert sentence in result.output
     assert "hush" not in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://user:hush@127.0.0.1:1", "http://user:hu/sh@127.0.0.1:1", "hush"]
+)
+def test_a_management_url_that_is_none_is_one_line_without_any_part_of_it(
+    database_url: str, vhost: Vhost, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    result = _apply(monkeypatch, database_url, vhost.url, "--management-url", url)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("TASKBELL_MANAGEMENT_URL: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert "hu" not in result.output

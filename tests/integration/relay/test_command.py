@@ -129,6 +129,16 @@ def test_a_wrong_setting_is_named_without_its_value() -> None:
     assert "hush" not in said
 
 
+@pytest.mark.parametrize("url", ["hunter2", "postgresql://app:hunt@er2@host/db"])
+def test_a_database_url_that_can_never_work_ends_it_in_one_line(url: str) -> None:
+    code, said = _said(_environment(database_url=url, amqp_url="amqp://host"))
+
+    assert code == 2
+    assert said.startswith("TASKBELL_DATABASE_URL: ")
+    assert len(said.splitlines()) == 1
+    assert "er2" not in said
+
+
 def test_a_database_that_is_not_migrated_is_one_line_and_code_1(
     postgres_server: Postgres, vhost: Vhost
 ) -> None:
@@ -151,10 +161,10 @@ def test_a_database_that_is_away_is_waited_for(vhost: Vhost) -> None:
     with _running(environment) as process:
         line = _wait_for_line(process, "database_lost")
         process.send_signal(signal.SIGTERM)
-        status = process.wait(timeout=30)
+        _, said = process.communicate(timeout=30)
 
     assert "hush" not in line
-    assert status == 0
+    assert (process.returncode, said) == (0, "")  # told to stop before it started anything
 
 
 def test_a_broker_that_is_away_is_waited_for(database_url: str) -> None:

@@ -104,7 +104,9 @@ async def test_a_killed_node_comes_back_with_what_it_had(private_vhost: Vhost) -
         await asyncio.open_connection(address.hostname, address.port)
     server.start()
 
-    assert private_vhost.queues()["kept"].ready == 1
+    async with await aio_pika.connect(private_vhost.url) as connection:
+        queue = await (await connection.channel()).get_queue("kept")
+        assert await queue.get(no_ack=True) is not None
 
 
 async def test_a_wiped_node_comes_back_blank(private_vhost: Vhost) -> None:

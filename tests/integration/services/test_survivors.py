@@ -17,6 +17,9 @@ import services
 
 pytestmark = pytest.mark.timeout(240)
 
+PATIENCE = 90.0
+"""Seconds: many times what the end of a server takes on a machine that has nothing else to do."""
+
 PARENT = """
 import sys
 from contextlib import ExitStack
@@ -37,7 +40,7 @@ def directory() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="taskbell-test-"))
     path.chmod(0o755)
     yield path
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)  # a guard may be deleting in it, too
 
 
 class Parent:
@@ -121,7 +124,7 @@ def test_no_postgres_survives_the_process_that_started_it(
     # To the whole process group, as Ctrl-C at a terminal does it.
     os.killpg(parent.process.pid, sent)
 
-    assert witness.all_end(20)
+    assert witness.all_end(PATIENCE)
     assert list(directory.iterdir()) == []
 
 
@@ -136,7 +139,7 @@ def test_no_node_and_no_epmd_survive_the_process_that_started_them(
 
     parent.process.kill()
 
-    assert witness.all_end(20)
+    assert witness.all_end(PATIENCE)
     assert list(directory.iterdir()) == []
 
 
@@ -147,7 +150,7 @@ def test_a_server_does_not_survive_its_guard(start: Callable[..., Parent]) -> No
 
     os.kill(guard, signal.SIGKILL)
 
-    assert witness.all_end(20)
+    assert witness.all_end(PATIENCE)
 
 
 def test_a_goodbye_leaves_nothing_behind(directory: Path, start: Callable[..., Parent]) -> None:
@@ -157,5 +160,5 @@ def test_a_goodbye_leaves_nothing_behind(directory: Path, start: Callable[..., P
     parent.close_input()
 
     assert parent.process.wait() == 0
-    assert witness.all_end(20)
+    assert witness.all_end(PATIENCE)
     assert list(directory.iterdir()) == []

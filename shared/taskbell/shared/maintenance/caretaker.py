@@ -9,16 +9,17 @@ import psycopg
 
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseFound, DatabaseLost, Event, Observer, StatementFailed
+from taskbell.shared.events import Event, Observer
 from taskbell.shared.maintenance.measure import Measure
 from taskbell.shared.maintenance.promote import Promote
 from taskbell.shared.maintenance.prune import Prune
 from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.maintenance.vacuum import Vacuum
+from taskbell.shared.outage import Outage
 from taskbell.shared.statements import upkeep
 
 _TICK = 0.1
-# A duty rests 20 times as long as it took, so that maintenance costs 5 % of one connection at most.
+# The fleet rests 20 times as long as a duty took: maintenance costs 5 % of one connection at most.
 _REST_FACTOR = 20
 # After an outage longer than a lease the keepers must beat before anybody reaps.
 _GRACE_AFTER_CONNECT = 2.0
@@ -44,44 +45,66 @@ class Duty(Protocol):
 class Caretaker:
     """Runs all duties until cancelled, on a connection of its own."""
 
-    def __init__(self, database: Database, observe: Observer, *, keep_days: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        observe: Observer,
+        *,
+        keep_days: float,
+        duties: Sequence[Duty] | None = None,
+    ) -> None:
+        """``duties``: all of them unless named."""
         self._connection = DedicatedConnection(database, "maintenance")
         self._observe = observe
-        self._duties: tuple[Duty, ...] = (Reap(), Promote(), Measure(), Vacuum(), Prune(keep_days))
-        self._not_before = dict.fromkeys((duty.name for duty in self._duties), 0.0)
+        if duties is None:
+            duties = (Reap(), Promote(), Measure(), Vacuum(), Prune(keep_days))
+        self._duties = tuple(duties)
+        self._not_before = {duty.name: 0.0 for duty in self._duties}
+        self._outage = Outage("maintenance", observe)
+        self._troubles = {duty.name: Outage(duty.name, observe) for duty in self._duties}
 
     async def run(self) -> None:
         """Run for ever; a database that is away is waited for."""
-        away = True
+        connected = False
         while True:
             try:
-                if away:
+                if not connected:
                     await self._connection.opened()
-                    self._observe(DatabaseFound("maintenance"))
-                    self._not_before["reap"] = _now() + _GRACE_AFTER_CONNECT
-                    away = False
-                await self._round()
+                    self._outage.found()
+                    self._not_before[Reap.name] = _now() + _GRACE_AFTER_CONNECT
+                    connected = True
+                await self.run_once()
             except DatabaseAway as error:
-                away = True
-                self._observe(DatabaseLost("maintenance", str(error)))
+                connected = False
+                self._outage.lost(error)
                 await asyncio.sleep(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
             await asyncio.sleep(random.uniform(0.5, 1.5) * _TICK)  # noqa: S311 - jitter
 
-    async def _round(self) -> None:
+    async def run_once(self) -> None:
+        """Run the duties that are due and not taken by others; raises ``DatabaseAway``."""
         for duty in self._duties:
             if _now() >= self._not_before[duty.name]:
                 await self._perform(duty)
 
     async def _perform(self, duty: Duty) -> None:
-        started = _now()
         try:
             if await self._connection.run(upkeep.TAKE_DUTY, name=duty.name, interval=duty.interval):
-                started = _now()
-                self._report(await duty.run_once(self._connection))
+                await self._run_and_rest(duty)
+                self._troubles[duty.name].found()
         except psycopg.Error as error:  # one duty that fails must not stop the others
-            self._observe(StatementFailed(duty.name, str(error)))
-        took = _now() - started
-        self._not_before[duty.name] = _now() + max(duty.interval / 2, _REST_FACTOR * took)
+            self._troubles[duty.name].lost(error)
+        self._not_before[duty.name] = _now() + duty.interval / 2
+
+    async def _run_and_rest(self, duty: Duty) -> None:
+        started = _now()
+        try:
+            self._report(await duty.run_once(self._connection))
+        finally:
+            rest = _REST_FACTOR * (_now() - started)
+            if rest > duty.interval:
+                await self._connection.run(
+                    upkeep.REST_DUTY, name=duty.name, interval=duty.interval, rest=rest
+                )
 
     def _report(self, done: Event | Sequence[Event] | None) -> None:
         events = () if done is None else (done,) if isinstance(done, Event) else done

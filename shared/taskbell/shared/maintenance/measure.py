@@ -17,6 +17,6 @@ class Measure:
     interval: float = 5.0
 
     async def run_once(self, connection: DedicatedConnection) -> Sequence[QueueMeasured]:
-        """Measure all queues that hold entries or ever did."""
-        rows = await connection.run(upkeep.MEASURE)
+        """Measure all queues but those that stay idle, of which that is known already."""
+        rows = await connection.run(upkeep.MEASURE, interval=self.interval)
         return [QueueMeasured(row.name, row.depth, row.oldest_age, row.drain_rate) for row in rows]

@@ -1,6 +1,5 @@
 """Delete what is final and old, in small batches."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
@@ -11,35 +10,46 @@ from taskbell.shared.statements import upkeep
 _BATCH = 1000
 _BATCHES = 20
 _DAY = 24 * 3600.0
+_INTERVAL = 60.0
+_BEGINNING = UUID(int=0)
 
 
-@dataclass(frozen=True, slots=True)
 class Prune:
     """Completed and cancelled tasks ``keep_days`` after they ended, with keys and failure history.
 
-    Effects' dedup keys go no earlier than their tasks.
+    A run looks at 20 batches of tasks and the next goes on from there, at last from the beginning
+    again. Effects' dedup keys go no earlier than their tasks. Listeners and queues that nobody
+    knows any more go as well.
     """
 
-    keep_days: float
     name: ClassVar[str] = "prune"
-    interval: float = 60.0
+
+    def __init__(self, keep_days: float) -> None:
+        self._keep = keep_days * _DAY
+        self._after = _BEGINNING
+        self.interval = _INTERVAL
+        """A minute; none while there is more to delete: then the cost alone sets the pace."""
 
     async def run_once(self, connection: DedicatedConnection) -> TasksPruned | None:
-        """Prune at most 20 batches; returns how much went, if any."""
-        keep = self.keep_days * _DAY
-        tasks = await self._prune_tasks(connection, keep)
-        rows = await connection.run(upkeep.PRUNE_EFFECTS, keep=keep, batch=_BATCH)
+        """Prune a bounded number; returns how much went, if any."""
+        tasks = await self._prune_tasks(connection)
+        rows = await connection.run(upkeep.PRUNE_EFFECTS, keep=self._keep, batch=_BATCH)
         effects = int(rows[0].pruned)
+        await connection.run(upkeep.FORGET_LISTENERS)
+        await connection.run(upkeep.FORGET_QUEUES, keep=self._keep)
+        more = tasks > 0 and self._after != _BEGINNING
+        self.interval = 0.0 if more or effects == _BATCH else _INTERVAL
         return TasksPruned(tasks, effects) if tasks or effects else None
 
-    async def _prune_tasks(self, connection: DedicatedConnection, keep: float) -> int:
-        pruned, after = 0, UUID(int=0)
+    async def _prune_tasks(self, connection: DedicatedConnection) -> int:
+        pruned = 0
         for _ in range(_BATCHES):
-            row = (await connection.run(upkeep.PRUNE_TASKS, after=after, keep=keep, batch=_BATCH))[
-                0
-            ]
+            (row,) = await connection.run(
+                upkeep.PRUNE_TASKS, after=self._after, keep=self._keep, batch=_BATCH
+            )
             pruned += int(row.pruned)
-            if row.pruned < _BATCH:
+            if row.seen < _BATCH:
+                self._after = _BEGINNING
                 break
-            after = row.last_id
+            self._after = row.last_id
         return pruned

@@ -10,6 +10,12 @@ from taskbell.shared.statements import upkeep
 _WORTHWHILE = 1000
 
 
+def worthwhile(changes: int, before: int) -> bool:
+    """Whether enough rows changed since the statistics said ``before``."""
+    # After a reset the statistics count from zero again.
+    return (changes if changes < before else changes - before) >= _WORTHWHILE
+
+
 class Vacuum:
     """``outbox`` and ``lease``, once enough rows changed.
 
@@ -25,7 +31,7 @@ class Vacuum:
     async def run_once(self, connection: DedicatedConnection) -> TablesVacuumed | None:
         """Vacuum if it is worthwhile; returns how long it took."""
         changes = int((await connection.run(upkeep.HOT_TABLES_CHURN))[0].changes)
-        if changes - self._changes < _WORTHWHILE:
+        if not worthwhile(changes, self._changes):
             return None
         self._changes = changes
         started = asyncio.get_running_loop().time()

@@ -60,16 +60,10 @@ WITH picked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o
         WHERE o.queue = :queue AND o.priority = level.priority AND NOT o.parked
-          AND o.publish_at >= CASE WHEN level.floor <= (SELECT clock_timestamp()) THEN level.floor
-                                   ELSE (SELECT clock_timestamp() - interval '5 seconds') END
-          AND o.publish_at <= (SELECT clock_timestamp())
+          AND o.publish_at >= level.floor AND o.publish_at <= (SELECT clock_timestamp())
         ORDER BY o.publish_at LIMIT :limit
         FOR UPDATE OF o SKIP LOCKED) d
     WHERE {_QUEUE_RUNS.format(queue=":queue")}
     LIMIT :limit
 ), {_TAIL}""")
-"""The poll: by priority, then by due time.
-
-A floor is where a level's entries began a moment ago. If that lies in the future, what came since
-and is due lies below it, hence the ``CASE``.
-"""
+"""The poll: by priority, then by due time; a floor is where a level's entries began a moment ago."""

@@ -10,16 +10,29 @@ RETURNING d.name, set_config('synchronous_commit', 'off', true)
 """)
 """Answers a row to exactly one process of the fleet for each interval."""
 
+REST_DUTY = Statement("""
+UPDATE taskbell.duty
+SET ran_at = GREATEST(ran_at, clock_timestamp() + make_interval(secs => :rest)
+                              - make_interval(secs => :interval))
+WHERE name = :name
+RETURNING name, set_config('synchronous_commit', 'off', true)
+""")
+"""Let nobody take the duty for ``rest`` seconds, which are more than its interval."""
+
 PRUNE_TASKS = Statement("""
-WITH old AS MATERIALIZED (
-    SELECT t.id, t.owner_id, t.idempotency_hash FROM taskbell.task t
+WITH seen AS MATERIALIZED (
+    SELECT t.id, t.status IN ('COMPLETED', 'CANCELLED')
+           AND t.finished_at < clock_timestamp() - make_interval(secs => :keep) AS old
+    FROM taskbell.task t
     WHERE t.id > CAST(:after AS uuid)
-      AND t.id < CAST(lpad(to_hex(CAST(
-              extract(epoch FROM clock_timestamp() - make_interval(secs => :keep)) * 1000
-              AS bigint)), 12, '0') || '70008000000000000000' AS uuid)
-      AND t.status IN ('COMPLETED', 'CANCELLED')
-      AND t.finished_at < clock_timestamp() - make_interval(secs => :keep)
-    ORDER BY t.id LIMIT :batch FOR UPDATE SKIP LOCKED
+      AND t.id < (SELECT CAST(lpad(to_hex(CAST(GREATEST(0,
+              extract(epoch FROM clock_timestamp() - make_interval(secs => :keep))) * 1000
+              AS bigint)), 12, '0') || '70008000000000000000' AS uuid))
+    ORDER BY t.id LIMIT :batch
+), old AS MATERIALIZED (
+    SELECT t.id, t.owner_id, t.idempotency_hash FROM taskbell.task t
+    WHERE t.id = ANY (ARRAY(SELECT id FROM seen WHERE old)) AND t.status IN ('COMPLETED', 'CANCELLED')
+    ORDER BY t.id FOR UPDATE SKIP LOCKED
 ), freed AS (
     DELETE FROM taskbell.idempotency i USING old
     WHERE old.idempotency_hash IS NOT NULL AND i.owner_id = old.owner_id
@@ -29,10 +42,15 @@ WITH old AS MATERIALIZED (
 ), gone AS (
     DELETE FROM taskbell.task t WHERE t.id = ANY (ARRAY(SELECT id FROM old)) RETURNING t.id
 )
-SELECT count(*) AS pruned, (SELECT id FROM old ORDER BY id DESC LIMIT 1) AS last_id,
-       set_config('synchronous_commit', 'off', true) FROM gone
+SELECT count(*) AS pruned, (SELECT count(*) FROM seen) AS seen,
+       (SELECT id FROM seen ORDER BY id DESC LIMIT 1) AS last_id,
+       set_config('synchronous_commit', 'off', true)
+FROM gone
 """)
-"""Final tasks that are old enough, from ``after`` on; failed ones stay until they are discarded."""
+"""Look at ``batch`` tasks from ``after`` on and delete those that ended well and long ago.
+
+Failed ones stay until they are discarded; passing them by costs a look at each.
+"""
 
 PRUNE_EFFECTS = Statement("""
 WITH old AS MATERIALIZED (
@@ -53,7 +71,9 @@ WITH waiting AS (
            GREATEST(0, extract(epoch FROM clock_timestamp() - min(o.publish_at))) AS oldest_age
     FROM taskbell.outbox o WHERE o.publish_at <= clock_timestamp() GROUP BY o.queue
 ), known AS (
-    SELECT queue FROM waiting UNION SELECT name FROM taskbell.queue
+    SELECT queue FROM waiting
+    UNION SELECT name FROM taskbell.queue
+    WHERE (depth = 0 AND drain_rate = 0 AND settled = measured_settled) IS NOT TRUE
 )
 INSERT INTO taskbell.queue AS q (name, depth, oldest_age, drain_rate, measured_at, measured_settled)
 SELECT known.queue, COALESCE(w.depth, 0), COALESCE(w.oldest_age, 0), 0, clock_timestamp(), 0
@@ -62,11 +82,17 @@ ORDER BY known.queue
 ON CONFLICT (name) DO UPDATE
 SET depth = EXCLUDED.depth, oldest_age = EXCLUDED.oldest_age,
     drain_rate = GREATEST(0, COALESCE((q.settled - q.measured_settled)
-        / NULLIF(extract(epoch FROM EXCLUDED.measured_at - q.measured_at), 0), 0)),
+        / NULLIF(CASE WHEN q.depth = 0 AND q.drain_rate = 0
+                      THEN LEAST(:interval, extract(epoch FROM EXCLUDED.measured_at - q.measured_at))
+                      ELSE extract(epoch FROM EXCLUDED.measured_at - q.measured_at) END, 0), 0)),
     measured_at = EXCLUDED.measured_at, measured_settled = q.settled
 RETURNING q.name, q.depth, q.oldest_age, q.drain_rate, set_config('synchronous_commit', 'off', true)
 """)
-"""Depth and oldest age (seconds) of what is due, and tasks settled each second since the last look."""
+"""Depth and oldest age (seconds) of what is due, and tasks settled each second since the last look.
+
+The row of an idle queue is left alone once it says so; when work comes again, the last look was an
+``interval`` ago.
+"""
 
 COUNT_SETTLED = Statement("""
 INSERT INTO taskbell.queue AS q (name, settled)
@@ -82,7 +108,8 @@ SELECT COALESCE(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS changes
 FROM pg_stat_user_tables WHERE schemaname = 'taskbell' AND relname IN ('outbox', 'lease')
 """)
 
-VACUUM = Statement("VACUUM (TRUNCATE off) taskbell.outbox, taskbell.lease")
+VACUUM = Statement("VACUUM (TRUNCATE off, SKIP_LOCKED) taskbell.outbox, taskbell.lease")
+"""Passes by a table that somebody else vacuums, analyses, indexes or locks."""
 
 ATTEND = Statement("""
 WITH gone AS (
@@ -94,5 +121,25 @@ ON CONFLICT (worker_id) DO UPDATE SET seen_at = clock_timestamp(), running = EXC
 RETURNING worker_id, set_config('synchronous_commit', 'off', true)
 """)
 """Say that a process is there. For people: nothing is decided from it."""
+
+FORGET_LISTENERS = Statement("""
+DELETE FROM taskbell.bell WHERE listen_until < clock_timestamp() - interval '1 hour'
+RETURNING listener_id, set_config('synchronous_commit', 'off', true)
+""")
+"""Listeners that died without leaving."""
+
+FORGET_QUEUES = Statement("""
+WITH idle AS MATERIALIZED (
+    SELECT q.name FROM taskbell.queue q
+    WHERE q.measured_at < clock_timestamp() - make_interval(secs => :keep)
+      AND q.depth = 0 AND q.drain_rate = 0 AND q.settled = q.measured_settled
+      AND NOT q.paused AND q.on_dead = 'continue'
+      AND num_nonnulls(q.paused_until, q.max_depth, q.max_running, q.rate_limit, q.rate_burst) = 0
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM taskbell.queue q WHERE q.name = ANY (ARRAY(SELECT name FROM idle))
+RETURNING q.name, set_config('synchronous_commit', 'off', true)
+""")
+"""Queues for which nobody set anything and in which nothing happened for ``keep`` seconds."""
 
 DEPART = Statement("DELETE FROM taskbell.worker WHERE worker_id = :worker_id RETURNING worker_id")

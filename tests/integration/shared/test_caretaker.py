@@ -1,0 +1,152 @@
+"""The duties of a fleet: one pace for all, a small share of the time, and none stops another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import pytest
+
+from support.factories import make_tasks
+from support.workers import Reports, rows
+from taskbell.shared.database import Database, DedicatedConnection
+from taskbell.shared.events import (
+    DatabaseFound,
+    DatabaseLost,
+    Event,
+    LeasesReaped,
+    StatementFailed,
+)
+from taskbell.shared.maintenance.caretaker import Caretaker
+from taskbell.shared.maintenance.reap import Reap
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements import claim
+
+Hire = Callable[..., Caretaker]
+
+
+class Counted:
+    """A duty that counts its runs and runs one statement."""
+
+    name: ClassVar[str] = "counted"
+
+    def __init__(self, interval: float = 3600.0, statement: str = "SELECT 1") -> None:
+        self.interval = interval
+        self.runs = 0
+        self._statement = Statement(statement)
+
+    async def run_once(self, connection: DedicatedConnection) -> Event | Sequence[Event] | None:
+        self.runs += 1
+        await connection.run(self._statement)
+        return None
+
+
+class Failing(Counted):
+    name: ClassVar[str] = "failing"
+
+
+@pytest.fixture
+async def hire(database_url: str, reports: Reports) -> AsyncIterator[Hire]:
+    hired: list[Caretaker] = []
+
+    def hire(*duties: Any) -> Caretaker:
+        hired.append(Caretaker(Database(database_url), reports, keep_days=7, duties=duties))
+        return hired[-1]
+
+    yield hire
+    for caretaker in hired:
+        await caretaker.close()
+
+
+@pytest.fixture
+async def reports() -> Reports:
+    return Reports()
+
+
+async def test_two_caretakers_keep_one_pace(hire: Hire) -> None:
+    duty = Counted()
+
+    for caretaker in (hire(duty), hire(duty)):
+        await caretaker.run_once()
+
+    assert duty.runs == 1
+
+
+async def test_the_fleet_rests_twenty_times_as_long_as_a_duty_took(
+    hire: Hire, database_url: str
+) -> None:
+    duty = Counted(0.01, "SELECT pg_sleep(0.2)")
+
+    for caretaker in (hire(duty), hire(duty)):
+        await caretaker.run_once()
+
+    assert duty.runs == 1
+    ((rest,),) = rows(
+        database_url, "SELECT extract(epoch FROM ran_at - clock_timestamp()) FROM taskbell.duty"
+    )
+    assert 3.0 < rest < 30.0
+
+
+async def test_a_duty_that_fails_stops_no_other_and_is_told_once(
+    hire: Hire, database_url: str, reports: Reports
+) -> None:
+    failing, duty = Failing(0.0, "SELECT 1 / 0"), Counted(0.0)
+    caretaker = hire(failing, duty)
+
+    for _ in range(2):
+        rows(database_url, _RESTED)
+        await caretaker.run_once()
+
+    assert (failing.runs, duty.runs) == (2, 2)
+    assert [each.purpose for each in reports.of(StatementFailed)] == ["failing"]
+
+
+async def test_after_every_connect_holders_may_beat_before_anybody_reaps(
+    hire: Hire, database_url: str, reports: Reports
+) -> None:
+    now = asyncio.get_running_loop().time
+    caretaker = hire(Reap(interval=0.01))
+    await lose_lease(database_url)
+    started = now()
+    running = asyncio.ensure_future(caretaker.run())
+    try:
+        await reports.some(LeasesReaped)
+        first = now() - started
+        await lose_lease(database_url)
+        rows(database_url, _TERMINATE)
+        await reports.some(DatabaseFound)
+        found = now()
+        await reports.some(LeasesReaped, count=2)
+        again = now() - found
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    assert first >= 2.0
+    assert again >= 1.9
+    assert len(reports.of(DatabaseLost)) == len(reports.of(DatabaseFound)) == 1
+
+
+_RESTED = "UPDATE taskbell.duty SET ran_at = '-infinity' RETURNING 1"
+_TERMINATE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE application_name = 'taskbell maintenance' AND datname = current_database()"
+)
+
+
+async def lose_lease(url: str) -> None:
+    """Leave an expired lease of a worker that is gone."""
+    make_tasks(url)
+    connection = DedicatedConnection(Database(url), "test")
+    await connection.run(
+        claim.BY_QUEUE,
+        worker_id="gone",
+        lease_by_type="{}",
+        lease=-1.0,
+        limit=1,
+        queue="default",
+        levels=[5],
+        floors=["1970-01-01T00:00:00Z"],
+    )
+    await connection.close()
