@@ -19,6 +19,22 @@ from taskbell.shared.statements import claim, settlement
 EPOCH = "1970-01-01T00:00:00Z"
 
 
+ENQUEUE = Statement("""
+WITH t AS (
+    INSERT INTO taskbell.task (id, type, queue, priority, max_attempts, payload, partition_key,
+                               partition_seq)
+    SELECT u.id, 'noop', :queue, u.priority, 3, '{}', :key, nextval('taskbell.partition_seq')
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:priorities AS smallint[])) AS u(id, priority)
+    RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq
+)
+INSERT INTO taskbell.outbox (task_id, queue, priority, publish_at, parked, partition_key,
+                             partition_seq)
+SELECT id, queue, priority, scheduled_at, true, partition_key, partition_seq FROM t
+RETURNING task_id
+""")
+"""Tasks of one partition, in order, for a transaction that stays open."""
+
+
 class Hands:
     """One worker's name and its connection."""
 
@@ -86,7 +102,7 @@ def claiming(worker: str, limit: int = 10, queue: str = "default") -> dict[str, 
     }  # fmt: skip
 
 
-def settling(  # noqa: PLR0913 - each is a column of the settlement
+def settling(
     worker: str, task_id: UUID, attempt: int, verdict: Verdict, *,
     delay: float = 0.0, error: str = "bad", fingerprint: str = "f",
 ) -> dict[str, object]:  # fmt: skip

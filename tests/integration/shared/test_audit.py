@@ -11,7 +11,7 @@ from taskbell.shared.database import DedicatedConnection
 LEASE = (
     "INSERT INTO taskbell.lease (task_id, queue, worker_id, attempt, expires_at, partition_key) "
     "SELECT id, queue, 'w', 1, clock_timestamp() + interval '1 minute', partition_key "
-    "FROM taskbell.task WHERE status = 'PENDING' ORDER BY partition_seq DESC LIMIT 1"
+    "FROM taskbell.task WHERE status = 'PENDING' ORDER BY partition_seq DESC NULLS LAST LIMIT 1"
 )
 
 BREAKS = {

@@ -8,11 +8,11 @@ import pytest
 from integration.shared.test_order import end_badly, heads, line
 from support.factories import make_tasks
 from support.hands import Hands, session, settling
-from support.workers import rows
 from taskbell.shared import dead_letters, queues
 from taskbell.shared.audit import look, look_for_neglect
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.maintenance.promote import Promoter
+from taskbell.shared.statement import Statement
 from taskbell.shared.statements import dead_letter, settlement
 from taskbell.shared.statements import queue as statements
 
@@ -148,7 +148,7 @@ async def test_redriving_and_releasing_at_once_make_one_head(
     database_url: str, worker: Hands, connection: DedicatedConnection, held: list[UUID],
     first: str, ends: str,
 ) -> None:  # fmt: skip
-    steps = {
+    steps: dict[str, tuple[Statement, dict[str, object]]] = {
         "redrive": (dead_letter.REDRIVE, {"task_ids": held[:1], "delays": [0.0], "actor": "me"}),
         "release": (
             statements.RELEASE, {"queue": "default", "partition_key": "k", "actor": "me"}

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from support.factories import make_tasks
-from support.hands import Hands, Session, claiming, hands, session
+from support.hands import ENQUEUE, Hands, Session, claiming, hands, session
 from support.workers import rows, task_of
 from taskbell.shared import tasks
 from taskbell.shared.database import DedicatedConnection
@@ -15,28 +15,16 @@ from taskbell.shared.maintenance.promote import Promoter
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import claim, partition, settlement
 
-ENQUEUE = Statement("""
-WITH t AS (
-    INSERT INTO taskbell.task (id, type, queue, payload, partition_key, partition_seq)
-    SELECT i, 'noop', 'default', '{}', :key, nextval('taskbell.partition_seq')
-    FROM unnest(CAST(:ids AS uuid[])) AS u(i)
-    RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq
-)
-INSERT INTO taskbell.outbox (task_id, queue, priority, publish_at, parked, partition_key, partition_seq)
-SELECT id, queue, priority, scheduled_at, true, partition_key, partition_seq FROM t
-RETURNING task_id
-""")
 
-
-def line(url: str, count: int, key: str = "k", **rest: int) -> list[UUID]:
+def line(url: str, count: int, key: str = "k", *, max_attempts: int = 5) -> list[UUID]:
     """So many tasks of one partition, in order."""
-    return [task_id for _ in range(count) for task_id in make_tasks(url, partition_key=key, **rest)]
+    return [make_tasks(url, partition_key=key, max_attempts=max_attempts)[0] for _ in range(count)]
 
 
 async def enqueue(producer: Session, key: str = "k") -> UUID:
     """Enqueue one task of the partition in a transaction that stays open."""
     task_id = new_task_id()
-    await producer.run(ENQUEUE, ids=[task_id], key=key)
+    await producer.run(ENQUEUE, queue="default", key=key, ids=[task_id], priorities=[5])
     return task_id
 
 

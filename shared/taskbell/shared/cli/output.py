@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -84,10 +85,10 @@ def _words(value: object) -> str:
             return f"{value:.1f}"
         case datetime():
             return value.isoformat(sep=" ", timespec="seconds")
-        case dict() | list():
-            return _json(value)
-        case _:
+        case str() | int() | UUID():
             return str(value)
+        case _:
+            return _json(value)
 
 
 def _printable(text: str) -> str:
