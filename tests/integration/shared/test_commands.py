@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from integration.shared.test_order import line
+from integration.shared.partitions import line
 from services import Postgres
 from support.factories import make_tasks
 from support.hands import hands

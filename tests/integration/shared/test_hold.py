@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from integration.shared.test_order import end_badly, heads, line
+from integration.shared.partitions import ENDS, end_badly, heads, line
 from support.factories import make_tasks
 from support.hands import Hands, session, settling
 from taskbell.shared import dead_letters, queues
@@ -15,8 +15,6 @@ from taskbell.shared.maintenance.promote import Promoter
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import dead_letter, settlement
 from taskbell.shared.statements import queue as statements
-
-ENDS = ["fail", "reap", "cancel waiting", "cancel running"]
 
 
 @pytest.fixture(autouse=True)

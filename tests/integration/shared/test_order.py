@@ -5,20 +5,16 @@ from uuid import UUID
 
 import pytest
 
+from integration.shared.partitions import ENDS, end_badly, heads, line
 from support.factories import make_tasks
 from support.hands import ENQUEUE, Hands, Session, claiming, hands, session
-from support.workers import rows, task_of
+from support.workers import rows
 from taskbell.shared import tasks
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.ids import new_task_id
 from taskbell.shared.maintenance.promote import Promoter
 from taskbell.shared.statement import Statement
-from taskbell.shared.statements import claim, partition, settlement
-
-
-def line(url: str, count: int, key: str = "k", *, max_attempts: int = 5) -> list[UUID]:
-    """So many tasks of one partition, in order."""
-    return [make_tasks(url, partition_key=key, max_attempts=max_attempts)[0] for _ in range(count)]
+from taskbell.shared.statements import claim, partition
 
 
 async def enqueue(producer: Session, key: str = "k") -> UUID:
@@ -26,14 +22,6 @@ async def enqueue(producer: Session, key: str = "k") -> UUID:
     task_id = new_task_id()
     await producer.run(ENQUEUE, queue="default", key=key, ids=[task_id], priorities=[5])
     return task_id
-
-
-def heads(url: str) -> list[UUID]:
-    """The entries that are not parked."""
-    return [
-        row.task_id
-        for row in rows(url, "SELECT task_id FROM taskbell.outbox WHERE NOT parked ORDER BY 1")
-    ]
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["in order", "the later one first"])
@@ -151,7 +139,7 @@ async def test_a_head_due_later_blocks_its_partition_until_then(
     assert await worker.claim() == []
 
 
-@pytest.mark.parametrize("end", ["fail", "reap", "cancel waiting", "cancel running"])
+@pytest.mark.parametrize("end", ENDS)
 async def test_a_head_that_ends_badly_frees_its_partition_at_once(
     database_url: str, worker: Hands, connection: DedicatedConnection, end: str
 ) -> None:
@@ -161,27 +149,6 @@ async def test_a_head_that_ends_badly_frees_its_partition_at_once(
 
     assert heads(database_url) == ids[1:]
     assert rows(database_url, "SELECT queue FROM taskbell.held_partition") == []
-
-
-async def end_badly(
-    url: str, worker: Hands, connection: DedicatedConnection, task_id: UUID, end: str
-) -> None:
-    """Make the task the head and end it."""
-    await worker.promote()
-    if end == "cancel waiting":
-        await tasks.cancel_many(connection, [task_id], actor="me")
-        return
-    (lease,) = await worker.claim_ids([task_id])
-    match end:
-        case "fail":
-            await worker.settle(task_id, lease.attempt, "fail")
-        case "reap":
-            rows(url, "UPDATE taskbell.lease SET expires_at = clock_timestamp()")
-            await connection.run(settlement.REAP, batch=10)
-        case _:
-            await tasks.cancel_many(connection, [task_id], actor="me")
-            await worker.settle(task_id, lease.attempt, "cancelled")
-    assert task_of(url, task_id).status in {"FAILED", "CANCELLED"}
 
 
 async def test_cancelling_head_and_heir_together_hands_over_to_the_one_after(

@@ -6,9 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from integration.shared.turmoil import HOLD, KEYS, Turmoil
+from support.workers import rows
 from taskbell.shared.audit import look_for_neglect
 from taskbell.shared.database import DedicatedConnection
 
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 FINAL = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
@@ -23,6 +25,7 @@ async def test_order_exclusion_and_invariants_hold_in_turmoil(
         assert turmoil.findings == []
         assert turmoil.refused == []
         assert await look_for_neglect(connection, 0.0) == []
+        assert rows(database_url, DEADLOCKS) == [(0,)]
         partitions = by_partition(history)
         assert set(partitions) == set(KEYS)
         for (queue, _), events in partitions.items():

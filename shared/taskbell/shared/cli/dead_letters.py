@@ -13,7 +13,7 @@ from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_man
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Cause, DeadLetter, Filters, Inspection, Place
 
-__all__ = ["register"]
+__all__ = ["causes", "discard", "list_many", "redrive", "register", "show"]
 
 Queue = Annotated[str | None, typer.Option(help="Only of this queue.")]
 Type = Annotated[str | None, typer.Option("--type", help="Only of this type.")]

@@ -15,7 +15,7 @@ from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.limits import QUEUE_BYTES, QUEUE_CHARACTERS
 from taskbell.shared.queues import HeldPartition, Queue
 
-__all__ = ["register"]
+__all__ = ["OnDeadOption", "decide", "held", "list_many", "pause", "register", "release", "resume"]
 
 _LISTED = ("queue", "paused", "paused_until", "depth", "oldest_age", "drain_rate", "running",
            "on_dead", "held")  # fmt: skip

@@ -12,7 +12,7 @@ from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_man
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.whereabouts import Whereabouts
 
-__all__ = ["register"]
+__all__ = ["cancel", "register", "show"]
 
 _TAKEN = frozenset({"cancelled", "requested"})
 
