@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support.factories import make_tasks
-from support.hands import claiming, settling
+from support.hands import claiming
 from support.workers import rows
 from taskbell.shared import queues
 from taskbell.shared.audit import look
@@ -66,13 +66,14 @@ async def test_operators_and_workers_over_the_same_tasks_never_deadlock(
         if statement is not settlement.SETTLE:
             return {"task_ids": mixed} if "task_ids" in statement.parameters else {}
         held = rows(database_url, FENCES)
-        one = settling("w", mixed[0], 1, "fail")
-        columns = {
-            name: value * len(held) for name, value in one.items() if isinstance(value, list)
-        }
         random.shuffle(held)
-        fences = {"task_ids": [h.task_id for h in held], "attempts": [h.attempt for h in held]}
-        return one | columns | fences
+        nothing: list[None] = [None] * len(held)
+        return dict.fromkeys(statement.parameters, nothing) | {
+            "worker_id": "w",
+            "task_ids": [lease.task_id for lease in held],
+            "attempts": [lease.attempt for lease in held],
+            "outcomes": ["fail"] * len(held),
+        }
 
     delays = {"delays": [0.0] * TASKS, "actor": "me"}
     async with asyncio.timeout(40), asyncio.TaskGroup() as background:
