@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy.engine import make_url
 from typer.testing import CliRunner, Result
 
 from integration.shared.partitions import line
-from services import Postgres
+from services import Pooler, Postgres
 from support.factories import make_tasks
 from support.hands import hands
 from support.workers import rows, task_of
@@ -227,3 +228,17 @@ def test_a_database_that_is_not_migrated_is_one_line(
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
     assert "run taskbell migrate" in result.stderr
+
+
+@pytest.mark.usefixtures("letters")
+def test_the_commands_work_through_a_pooler(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Pooler(url) as pooler:
+        database = make_url(url).database or ""
+        monkeypatch.setenv("TASKBELL_DATABASE_URL", pooler.url_of(database))
+        causes = [told("dead-letters", "causes") for _ in range(3)]
+        redriven = told("dead-letters", "redrive", "--all", "--yes")
+        findings = told("audit")
+
+    assert [len(each) for each in causes] == [2, 2, 2]
+    assert redriven["redriven"] == 3
+    assert findings == []
