@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from taskbell.shared.cli import migrate, version
+from taskbell.shared.cli import audit, dead_letters, migrate, queues, tasks, version
 from taskbell.shared.cli.ending import fail
 
 __all__ = ["GROUP", "build"]
@@ -26,8 +26,8 @@ def build(found: Iterable[EntryPoint] | None = None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    migrate.register(app)
-    version.register(app)
+    for own in (tasks, dead_letters, queues, audit, migrate, version):
+        own.register(app)
     commands = entry_points(group=GROUP) if found is None else found
     for entry in sorted(commands, key=lambda entry: entry.name):
         _add(app, entry)

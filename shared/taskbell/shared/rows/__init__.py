@@ -6,7 +6,7 @@ about the schema, and a test proves that both say the same.
 
 from taskbell.shared.rows.around import ApiKey, AuditLog, Bell, Duty, Queue, Schedule, Worker
 from taskbell.shared.rows.declaration import Row
-from taskbell.shared.rows.hot import Lease, Outbox
+from taskbell.shared.rows.hot import HeldPartition, Lease, Outbox
 from taskbell.shared.rows.record import DeadLetter, Effect, Failure, Idempotency, Task
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Duty",
     "Effect",
     "Failure",
+    "HeldPartition",
     "Idempotency",
     "Lease",
     "Outbox",

@@ -1,4 +1,4 @@
-"""The two small hot tables: a live task has exactly one row in one of them."""
+"""The two small hot tables, one of which has a live task's only row, and the held partitions."""
 
 from datetime import datetime
 from uuid import UUID
@@ -7,9 +7,9 @@ from sqlalchemy import BigInteger, CheckConstraint, Index, Sequence, SmallIntege
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from taskbell.shared.rows.declaration import Row, table
+from taskbell.shared.rows.declaration import Row, now, table
 
-__all__ = ["PARTITION_SEQ", "Lease", "Outbox"]
+__all__ = ["PARTITION_SEQ", "HeldPartition", "Lease", "Outbox"]
 
 PARTITION_SEQ = Sequence(
     "partition_seq", metadata=Row.metadata, schema=Row.metadata.schema, data_type=BigInteger
@@ -124,3 +124,23 @@ class Lease(Row):
     partition_key: Mapped[str | None] = mapped_column(
         comment="Unique within the queue: one task of a partition runs at a time."
     )
+
+
+class HeldPartition(Row):
+    """A partition that goes on only once somebody dealt with the head it lost."""
+
+    __tablename__ = "held_partition"
+    __table_args__ = (
+        Index("held_partition_head", "task_id", unique=True),
+        table(
+            "Partitions of queues on hold whose head failed or was cancelled: "
+            "nothing of them is promoted until the hold is lifted."
+        ),
+    )
+
+    queue: Mapped[str] = mapped_column(primary_key=True)
+    partition_key: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[UUID] = mapped_column(
+        comment="The head that ended so; redriving or discarding it lifts the hold."
+    )
+    held_at: Mapped[datetime] = mapped_column(server_default=now())

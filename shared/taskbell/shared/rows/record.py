@@ -183,6 +183,8 @@ class DeadLetter(Row):
 
     __tablename__ = "dead_letter"
     __table_args__ = (
+        Index("dead_letter_newest", "failed_at", "task_id"),
+        Index("dead_letter_cause", "fingerprint", "failed_at", "task_id"),
         table("The diagnosis of every FAILED task, until it is redriven or discarded."),
     )
 

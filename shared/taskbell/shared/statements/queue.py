@@ -1,5 +1,88 @@
-"""What is known of queues."""
+"""Queues: what is known of them, and what operators decide about them."""
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.bell import ring
+from taskbell.shared.statements.operation import log
+from taskbell.shared.statements.partition import hand_over
 
 KNOWN = Statement("SELECT q.name AS queue FROM taskbell.queue q ORDER BY q.name")
+
+OVERVIEW = Statement("""
+SELECT q.name AS queue, q.paused OR COALESCE(q.paused_until > clock_timestamp(), false) AS paused,
+       CASE WHEN NOT q.paused AND q.paused_until > clock_timestamp() THEN q.paused_until END
+           AS paused_until,
+       q.on_dead, q.depth, q.oldest_age, q.drain_rate, q.measured_at,
+       (SELECT count(*) FROM taskbell.lease l WHERE l.queue = q.name) AS running,
+       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held
+FROM taskbell.queue q ORDER BY q.name
+""")
+"""A queue is known once it was measured or something was decided about it."""
+
+_PAUSED = "SELECT name AS subject, jsonb_build_object('until', paused_until) AS detail FROM changed"
+
+PAUSE = Statement(f"""
+WITH changed AS (
+    INSERT INTO taskbell.queue AS q (name, paused, paused_until)
+    VALUES (:queue, CAST(:seconds AS float8) IS NULL,
+            clock_timestamp() + make_interval(secs => CAST(:seconds AS float8)))
+    ON CONFLICT (name) DO UPDATE
+    SET paused = EXCLUDED.paused, paused_until = EXCLUDED.paused_until
+    RETURNING q.name, q.paused_until
+), {log("pause", _PAUSED)}
+SELECT name AS queue, paused_until FROM changed
+""")
+"""For so many seconds, or without them until somebody resumes it."""
+
+_RESUMED = "SELECT name AS subject, CAST('{}' AS jsonb) AS detail FROM changed"
+
+RESUME = Statement(f"""
+WITH changed AS (
+    UPDATE taskbell.queue q SET paused = false, paused_until = NULL
+    WHERE q.name = :queue AND (q.paused OR q.paused_until IS NOT NULL)
+    RETURNING q.name
+), {log("resume", _RESUMED)},
+{ring("changed")}
+SELECT name AS queue, (SELECT count(*) FROM rung) AS rung FROM changed
+""")
+"""Answers no row if the queue was not paused."""
+
+_SET = "SELECT name AS subject, jsonb_build_object('on_dead', on_dead) AS detail FROM changed"
+
+SET_ON_DEAD = Statement(f"""
+WITH changed AS (
+    INSERT INTO taskbell.queue AS q (name, on_dead) VALUES (:queue, :on_dead)
+    ON CONFLICT (name) DO UPDATE SET on_dead = EXCLUDED.on_dead
+    RETURNING q.name, q.on_dead
+), {log("set", _SET)}
+SELECT name AS queue, on_dead,
+       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = name) AS held
+FROM changed
+""")
+"""What is held already stays so until it is released."""
+
+HELD = Statement("""
+SELECT h.queue, h.partition_key, h.task_id, h.held_at, t.status,
+       (SELECT count(*) FROM taskbell.outbox o
+        WHERE o.queue = h.queue AND o.partition_key = h.partition_key AND o.parked) AS waiting
+FROM taskbell.held_partition h LEFT JOIN taskbell.task t ON t.id = h.task_id
+WHERE h.queue = :queue ORDER BY h.held_at, h.partition_key LIMIT :limit
+""")
+
+_RELEASED = """SELECT queue AS subject,
+           jsonb_build_object('partition_key', partition_key, 'task_id', task_id) AS detail
+    FROM lifted"""
+
+RELEASE = Statement(f"""
+WITH holds AS MATERIALIZED (
+    SELECT h.task_id FROM taskbell.held_partition h
+    WHERE h.queue = :queue AND (CAST(:partition_key AS text) IS NULL OR h.partition_key = :partition_key)
+    ORDER BY h.task_id FOR UPDATE
+), lifted AS (
+    DELETE FROM taskbell.held_partition h WHERE h.task_id = ANY (ARRAY(SELECT task_id FROM holds))
+    RETURNING h.task_id, h.queue, h.partition_key
+), {hand_over("SELECT queue, partition_key FROM lifted")},
+{log("release", _RELEASED)},
+{ring("promoted")}
+SELECT partition_key, task_id, (SELECT count(*) FROM rung) AS rung FROM lifted
+""")
+"""Lift the hold of one partition, or of all without a key; the next of each is the head."""

@@ -8,6 +8,7 @@ test holds the two equal.
 
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.bell import ring
+from taskbell.shared.statements.partition import hand_over, hold, not_held
 
 _STATUS = """CASE WHEN h.outcome = 'completed' THEN 'COMPLETED'
                       WHEN h.outcome = 'cancelled' OR h.cancel_requested THEN 'CANCELLED'
@@ -17,24 +18,12 @@ _STATUS = """CASE WHEN h.outcome = 'completed' THEN 'COMPLETED'
                       WHEN t0.attempt_count - t0.refunded >= t0.max_attempts THEN 'FAILED'
                       ELSE 'RETRYING' END"""
 
-_HAND_OVER = """heir AS MATERIALIZED (
-    SELECT o.task_id FROM taskbell.outbox o
-    WHERE o.parked AND o.task_id = ANY (ARRAY(
-        SELECT n.task_id FROM ({ended}) k
-        CROSS JOIN LATERAL (SELECT p.task_id FROM taskbell.outbox p
-                            WHERE p.parked AND p.queue = k.queue AND p.partition_key = k.partition_key
-                            ORDER BY p.partition_seq LIMIT 1) n))
-    FOR UPDATE SKIP LOCKED
-), promoted AS (
-    UPDATE taskbell.outbox o
-    SET parked = false, publish_at = GREATEST(o.publish_at, clock_timestamp())
-    WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM heir))
-    RETURNING o.task_id
-)"""
+_ENDED_BADLY = """SELECT id AS task_id, queue, partition_key FROM done
+            WHERE partition_key IS NOT NULL AND status IN ('FAILED', 'CANCELLED')"""
 
-_ENDED_PARTITIONS = """SELECT DISTINCT queue, partition_key FROM done
-                               WHERE partition_key IS NOT NULL
-                                 AND status IN ('COMPLETED', 'FAILED', 'CANCELLED')"""
+_FREED = f"""SELECT queue, partition_key FROM done
+            WHERE partition_key IS NOT NULL AND status = 'COMPLETED'
+        UNION {not_held(_ENDED_BADLY)}"""
 
 _TAIL = f"""gone AS (
     DELETE FROM taskbell.lease l WHERE l.task_id = ANY (ARRAY(SELECT task_id FROM held))
@@ -75,7 +64,7 @@ _TAIL = f"""gone AS (
     SELECT h.task_id, h.attempt, h.outcome, h.worker_id, h.error_class, h.error, h.traceback
     FROM held h WHERE h.outcome IN ('retry', 'fail', 'lost')
     ON CONFLICT (task_id, attempt) DO NOTHING
-), {_HAND_OVER.format(ended=_ENDED_PARTITIONS)}, {ring("again", "promoted")}"""
+), {hold(_ENDED_BADLY)}, {hand_over(_FREED)}, {ring("again", "promoted")}"""
 
 SETTLE = Statement(f"""
 WITH ask AS MATERIALIZED (
@@ -124,7 +113,7 @@ WITH ask AS MATERIALIZED (
     SET status = 'COMPLETED', finished_at = clock_timestamp(), error_message = NULL
     WHERE t.id = ANY (ARRAY(SELECT task_id FROM held)) AND t.status = 'IN_PROGRESS'
     RETURNING t.id
-), {_HAND_OVER.format(ended="SELECT DISTINCT queue, partition_key FROM held WHERE partition_key IS NOT NULL")},
+), {hand_over("SELECT DISTINCT queue, partition_key FROM held WHERE partition_key IS NOT NULL")},
 {ring("promoted")}
 SELECT id AS task_id, (SELECT count(*) FROM rung) AS rung FROM done
 """)

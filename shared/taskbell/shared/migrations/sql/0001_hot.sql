@@ -1,4 +1,4 @@
--- State is a table: a live task has exactly one row in one of these two.
+-- State is a table: a live task has exactly one row in one of the first two.
 
 CREATE SEQUENCE taskbell.partition_seq AS bigint;
 COMMENT ON SEQUENCE taskbell.partition_seq IS 'Places in the lines of all partitions; only tasks with a partition key draw one.';
@@ -47,3 +47,14 @@ COMMENT ON COLUMN taskbell.lease.cancel_requested IS 'Someone asked to cancel; t
 COMMENT ON COLUMN taskbell.lease.progress IS 'What the handler last said about how far it is; small, replaced as a whole, gone with the lease.';
 COMMENT ON COLUMN taskbell.lease.worker_id IS 'The holder, with its random boot id.';
 COMMENT ON COLUMN taskbell.lease.partition_key IS 'Unique within the queue: one task of a partition runs at a time.';
+
+CREATE TABLE taskbell.held_partition (
+    queue         text        NOT NULL,
+    partition_key text        NOT NULL,
+    task_id       uuid        NOT NULL,
+    held_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT held_partition_pkey PRIMARY KEY (queue, partition_key)
+);
+CREATE UNIQUE INDEX held_partition_head ON taskbell.held_partition (task_id);
+COMMENT ON TABLE taskbell.held_partition IS 'Partitions of queues on hold whose head failed or was cancelled: nothing of them is promoted until the hold is lifted.';
+COMMENT ON COLUMN taskbell.held_partition.task_id IS 'The head that ended so; redriving or discarding it lifts the hold.';

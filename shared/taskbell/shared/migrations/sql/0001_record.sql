@@ -108,6 +108,8 @@ CREATE TABLE taskbell.dead_letter (
     worker_id     text,
     CONSTRAINT dead_letter_pkey PRIMARY KEY (task_id)
 );
+CREATE INDEX dead_letter_newest ON taskbell.dead_letter (failed_at, task_id);
+CREATE INDEX dead_letter_cause ON taskbell.dead_letter (fingerprint, failed_at, task_id);
 COMMENT ON TABLE taskbell.dead_letter IS 'The diagnosis of every FAILED task, until it is redriven or discarded.';
 COMMENT ON COLUMN taskbell.dead_letter.error_class IS 'The class of the last error, to redrive by cause.';
 COMMENT ON COLUMN taskbell.dead_letter.fingerprint IS 'Equal for errors with the same cause, to group dead letters.';

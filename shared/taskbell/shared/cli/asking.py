@@ -1,0 +1,90 @@
+"""How an operator's command reaches the database, and how it ends when it cannot."""
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import psycopg
+import typer
+
+from taskbell.shared.cli.ending import fail
+from taskbell.shared.cli.migrate import DatabaseUrl
+from taskbell.shared.database import Database, DedicatedConnection, where
+from taskbell.shared.errors import DatabaseAway
+
+__all__ = ["Actor", "DatabaseUrl", "Yes", "ask", "myself", "require_yes"]
+
+# An operator's statement may read a whole table; the roles' deadline is too short for it.
+_DEADLINE_SECONDS = 300.0
+_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
+_NOT_MIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
+
+T = TypeVar("T")
+
+Actor = Annotated[
+    str | None,
+    typer.Option(help="Who does it, for the audit log; the user of the system if not given."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Really, for more than one.")]
+
+
+def ask(database_url: str | None, verb: Callable[[DedicatedConnection], Awaitable[T]]) -> T:
+    """Run the verb on a connection of its own; whatever goes wrong is one line and code 1."""
+    if not database_url:
+        fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
+    parts = _parts(database_url)
+    # As if behind a pooler: two round trips more, and it works through one.
+    database = Database(database_url, behind_pooler=True, deadline=_DEADLINE_SECONDS)
+    try:
+        return asyncio.run(_asked(database, verb))
+    except _NOT_MIGRATED:
+        fail(f"the database {where(database_url)} has no such tables: run taskbell migrate")
+    except (DatabaseAway, psycopg.Error) as error:
+        fail(f"the database {where(database_url)} answered: {_reason(error, parts)}")
+
+
+async def _asked(database: Database, verb: Callable[[DedicatedConnection], Awaitable[T]]) -> T:
+    connection = DedicatedConnection(database, "cli")
+    try:
+        return await verb(connection)
+    finally:
+        await connection.close()
+
+
+def _parts(url: str) -> SplitResult:
+    """Read the URL; whatever is wrong with it, no part of it is repeated."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        fail("the database URL cannot be read", code=2)
+    if parts.scheme not in _SCHEMES:
+        fail(f"the database URL must begin with one of {', '.join(_SCHEMES)}", code=2)
+    if parts.netloc.count("@") > 1:
+        fail("the database URL needs %40 for every @ in its password", code=2)
+    return parts
+
+
+def _reason(error: Exception, parts: SplitResult) -> str:
+    reason = str(error).strip().partition("\n")[0]
+    for secret in {parts.password or "", unquote(parts.password or "")} - {""}:
+        reason = reason.replace(secret, "***")
+    return reason
+
+
+def myself(actor: str | None) -> str:
+    """Name who acts: as given, or the user of the system."""
+    if actor:
+        return actor
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have a number and no name
+        return "unknown"
+
+
+def require_yes(count: int, deed: str, *, yes: bool) -> None:
+    """End the command if it would do this to many and nobody said ``--yes``."""
+    if count > 1 and not yes:
+        fail(f"this would {deed} {count}: repeat it with --yes", code=2)

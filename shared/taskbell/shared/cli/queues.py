@@ -1,0 +1,167 @@
+"""`taskbell queues`: see them, pause and resume them, hold and release their partitions."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from taskbell.shared import queues
+from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
+from taskbell.shared.cli.ending import fail
+from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.limits import QUEUE_BYTES, QUEUE_CHARACTERS
+from taskbell.shared.queues import HeldPartition, Queue
+
+__all__ = ["OnDeadOption", "decide", "held", "list_many", "pause", "register", "release", "resume"]
+
+_LISTED = ("queue", "paused", "paused_until", "depth", "oldest_age", "drain_rate", "running",
+           "on_dead", "held")  # fmt: skip
+_HELD = ("partition_key", "task_id", "status", "held_at", "waiting")
+
+
+class OnDeadOption(StrEnum):
+    """What a partition does once its head failed or was cancelled."""
+
+    CONTINUE = "continue"
+    HOLD = "hold"
+
+
+def _named(queue: str) -> str:
+    if len(queue.encode()) > QUEUE_BYTES or not QUEUE_CHARACTERS.fullmatch(queue):
+        raise typer.BadParameter("no queue can have this name")
+    return queue
+
+
+Name = Annotated[str, typer.Argument(help="The queue.", callback=_named)]
+
+
+def register(app: typer.Typer) -> None:
+    commands = typer.Typer(help="Queues and their partitions.", no_args_is_help=True)
+    commands.command("list")(list_many)
+    commands.command("held")(held)
+    commands.command("pause")(pause)
+    commands.command("resume")(resume)
+    commands.command("set")(decide)
+    commands.command("release")(release)
+    app.add_typer(commands, name="queues")
+
+
+def list_many(*, output: Output = OutputFormat.TABLE, database_url: DatabaseUrl = None) -> None:
+    """List queues: what was decided about them and what was last measured."""
+
+    async def verb(connection: DedicatedConnection) -> list[Queue]:
+        return await queues.list_many(connection)
+
+    show_many([fields_of(queue) for queue in ask(database_url, verb)], _LISTED, output)
+
+
+def held(
+    queue: Name,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """List held partitions, the longest held first, with the task each waits for."""
+
+    async def verb(connection: DedicatedConnection) -> list[HeldPartition]:
+        return await queues.held(connection, queue, limit=limit)
+
+    show_many([fields_of(partition) for partition in ask(database_url, verb)], _HELD, output)
+
+
+def pause(
+    queue: Name,
+    *,
+    seconds: Annotated[
+        float | None, typer.Option("--for", min=0.0, max=1e9, help="Seconds; else until resumed.")
+    ] = None,
+    actor: Actor = None,
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let nothing of a queue be claimed; what runs goes on."""
+    who = myself(actor)
+
+    async def verb(connection: DedicatedConnection) -> datetime | None:
+        return await queues.pause(connection, queue, actor=who, seconds=seconds)
+
+    until = ask(database_url, verb)
+    words = "until it is resumed" if until is None else f"until {until.isoformat(sep=' ')}"
+    _tell(f"{queue} is paused {words}", {"queue": queue, "paused_until": until}, output)
+
+
+def resume(
+    queue: Name,
+    *,
+    actor: Actor = None,
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let a queue be claimed again, at once; code 1 if it was not paused."""
+    who = myself(actor)
+
+    async def verb(connection: DedicatedConnection) -> bool:
+        return await queues.resume(connection, queue, actor=who)
+
+    if not ask(database_url, verb):
+        fail(f"{queue} was not paused")
+    _tell(f"{queue} is resumed", {"queue": queue}, output)
+
+
+def decide(
+    queue: Name,
+    *,
+    on_dead: Annotated[OnDeadOption, typer.Option(help="When the head of a partition dies.")],
+    actor: Actor = None,
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Decide whether a partition goes on after its head failed or was cancelled."""
+    who = myself(actor)
+
+    async def verb(connection: DedicatedConnection) -> int:
+        return await queues.set_on_dead(connection, queue, on_dead.value, actor=who)
+
+    still = ask(database_url, verb)
+    words = f"; {still} of its partitions are held until they are released" if still else ""
+    fields = {"queue": queue, "on_dead": on_dead.value, "held": still}
+    _tell(f"{queue}: {on_dead.value}{words}", fields, output)
+
+
+def release(
+    queue: Name,
+    partition_key: Annotated[str | None, typer.Argument()] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All held partitions.")] = False,
+    yes: Yes = False,
+    actor: Actor = None,
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let a held partition go on without the head it lost; code 1 if it was not held."""
+    if everything == (partition_key is not None):
+        fail("name either a partition key or --all", code=2)
+    who = myself(actor)
+
+    async def verb(connection: DedicatedConnection) -> Sequence[str]:
+        if everything:
+            known = {each.queue: each.held for each in await queues.list_many(connection)}
+            require_yes(known.get(queue, 0), "release", yes=yes)
+        return await queues.release(connection, queue, partition_key, actor=who)
+
+    released = ask(database_url, verb)
+    if partition_key is not None and not released:
+        fail(f"partition {partition_key} of {queue} was not held")
+    fields = {"queue": queue, "released": sorted(released)}
+    _tell(f"{len(released)} released", fields, output)
+
+
+def _tell(sentence: str, fields: Mapping[str, object], output: Output) -> None:
+    if output is OutputFormat.JSON:
+        show_one(None, fields, output)
+    else:
+        typer.echo(sentence)

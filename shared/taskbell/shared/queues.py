@@ -1,0 +1,91 @@
+"""Queues for operators: see them, pause and resume them, hold and release their partitions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.statements import queue as statements
+
+OnDead = Literal["continue", "hold"]
+"""What a partition does once its head failed or was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What was decided and measured; ``depth`` counts what is due, ``oldest_age`` is in seconds.
+
+    ``running`` counts leases, ``held`` partitions.
+    """
+
+    queue: str
+    paused: bool
+    paused_until: datetime | None
+    on_dead: str
+    depth: int | None
+    oldest_age: float | None
+    drain_rate: float | None
+    measured_at: datetime | None
+    running: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPartition:
+    """A held partition, the head it lost (``status`` None: pruned) and how many wait."""
+
+    queue: str
+    partition_key: str
+    task_id: UUID
+    held_at: datetime
+    status: str | None
+    waiting: int
+
+
+async def list_many(connection: DedicatedConnection) -> list[Queue]:
+    """Return every queue that was measured or about which something was decided."""
+    return [Queue(*row) for row in await connection.run(statements.OVERVIEW)]
+
+
+async def pause(
+    connection: DedicatedConnection, queue: str, *, actor: str, seconds: float | None = None
+) -> datetime | None:
+    """Let nothing of it be claimed, for so long or until it is resumed; what runs goes on.
+
+    Returns the instant at which it goes on by itself, if one was asked for.
+    """
+    rows = await connection.run(statements.PAUSE, queue=queue, seconds=seconds, actor=actor)
+    until: datetime | None = rows[0].paused_until
+    return until
+
+
+async def resume(connection: DedicatedConnection, queue: str, *, actor: str) -> bool:
+    """Let it be claimed again and wake who listens; returns whether it was paused."""
+    return bool(await connection.run(statements.RESUME, queue=queue, actor=actor))
+
+
+async def set_on_dead(
+    connection: DedicatedConnection, queue: str, on_dead: OnDead, *, actor: str
+) -> int:
+    """Decide for the heads that end from now on; returns how many partitions are held still."""
+    rows = await connection.run(statements.SET_ON_DEAD, queue=queue, on_dead=on_dead, actor=actor)
+    return int(rows[0].held)
+
+
+async def held(
+    connection: DedicatedConnection, queue: str, *, limit: int = 100
+) -> list[HeldPartition]:
+    """Return the held partitions of a queue, the longest held first."""
+    rows = await connection.run(statements.HELD, queue=queue, limit=limit)
+    return [HeldPartition(*row) for row in rows]
+
+
+async def release(
+    connection: DedicatedConnection, queue: str, partition_key: str | None = None, *, actor: str
+) -> list[str]:
+    """Let a partition go on without the head it lost; None: all. Returns the keys released."""
+    rows = await connection.run(
+        statements.RELEASE, queue=queue, partition_key=partition_key, actor=actor
+    )
+    return [row.partition_key for row in rows]

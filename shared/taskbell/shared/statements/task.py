@@ -1,0 +1,40 @@
+"""One task as its operator asks for it: where it is, what it waits for, what it was given."""
+
+from taskbell.shared.statement import Statement
+
+WHERE_IS = Statement("""
+SELECT t.id AS task_id, t.type, t.queue, t.owner_id, t.status, t.priority, t.partition_key,
+       t.correlation_id, t.created_at, t.scheduled_at, t.started_at, t.finished_at,
+       t.attempt_count AS attempt, t.attempt_count - t.refunded AS used, t.max_attempts,
+       t.error_message,
+       o.publish_at AS due_at,
+       CAST(extract(epoch FROM o.publish_at - clock_timestamp()) AS float8) AS due_in,
+       COALESCE(o.parked, false) AS parked,
+       CAST(extract(epoch FROM clock_timestamp() - o.announced_at) AS float8) AS announced_for,
+       COALESCE(q.paused OR q.paused_until > clock_timestamp(), false) AS queue_paused,
+       CASE WHEN NOT q.paused THEN q.paused_until END AS paused_until,
+       l.worker_id, CAST(extract(epoch FROM l.expires_at - clock_timestamp()) AS float8) AS lease_left,
+       COALESCE(l.cancel_requested, false) AS cancel_requested, l.progress,
+       d.error_class, d.fingerprint, h.task_id AS held_by,
+       CASE WHEN o.parked THEN COALESCE(
+            (SELECT r.task_id FROM taskbell.lease r
+             WHERE r.queue = o.queue AND r.partition_key = o.partition_key),
+            (SELECT r.task_id FROM taskbell.outbox r
+             WHERE r.queue = o.queue AND r.partition_key = o.partition_key AND NOT r.parked LIMIT 1),
+            (SELECT r.task_id FROM taskbell.outbox r
+             WHERE r.queue = o.queue AND r.partition_key = o.partition_key AND r.parked
+             ORDER BY r.partition_seq LIMIT 1)) END AS partition_head
+FROM taskbell.task t
+LEFT JOIN taskbell.outbox o ON o.task_id = t.id
+LEFT JOIN taskbell.lease l ON l.task_id = t.id
+LEFT JOIN taskbell.dead_letter d ON d.task_id = t.id
+LEFT JOIN taskbell.held_partition h ON h.queue = t.queue AND h.partition_key = t.partition_key
+LEFT JOIN taskbell.queue q ON q.name = t.queue
+WHERE t.id = CAST(:task_id AS uuid)
+""")
+"""Without payload and result, which are only read when they are asked for."""
+
+PAYLOAD = Statement("""
+SELECT t.payload, t.payload_sealed IS NOT NULL AS sealed, t.payload_location AS location
+FROM taskbell.task t WHERE t.id = CAST(:task_id AS uuid)
+""")

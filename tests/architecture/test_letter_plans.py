@@ -1,0 +1,98 @@
+"""The plans of what operators read from 100 000 dead letters: a page costs no more than a page."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import ClientCursor
+
+from taskbell.shared.database import conninfo
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements import dead_letter
+
+LETTERS, CAUSES = 100_000, 50
+
+FILL = f"""
+INSERT INTO taskbell.dead_letter (task_id, failed_at, attempt_count, owner_id, queue, type,
+                                  error_class, fingerprint, last_error, worker_id)
+SELECT CAST('01900000-0000-7000-8000-' || lpad(to_hex(i), 12, '0') AS uuid),
+       clock_timestamp() - i * interval '1 s', 5, '', 'default', 'noop', 'ValueError',
+       md5(CAST(i % {CAUSES} AS text)), repeat('what went wrong ', 10), 'w'
+FROM generate_series(1, {LETTERS}) AS i
+"""
+
+CAUSE = {"fingerprint": "c4ca4238a0b923820dcc509a6f75849b"}  # of i % CAUSES = 1
+NEWEST = {"before_at": "infinity", "before_id": "ffffffff-ffff-ffff-ffff-ffffffffffff", "limit": 50}
+OLDEST = {
+    "after_at": "-infinity", "after_id": "00000000-0000-0000-0000-000000000000",
+    "until": "infinity", "batch": 500,
+}  # fmt: skip
+ONLY_CAUSE = frozenset({"fingerprint"})
+ALL: frozenset[str] = frozenset()
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    # As the commands connect: behind a pooler, with the plan for the given values.
+    with psycopg.connect(conninfo(database_url), autocommit=True) as opened:
+        opened.execute(FILL.encode())
+        opened.execute("VACUUM ANALYZE taskbell.dead_letter")
+        yield opened
+
+
+def plan(
+    connection: psycopg.Connection[Any], statement: Statement, **given: object
+) -> list[dict[str, Any]]:
+    """The nodes of the executed plan, the root first."""
+    sql = re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", statement.sql)
+    with ClientCursor(connection) as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode(), given)
+        (answer,) = cursor.fetchone() or (None,)
+    assert answer is not None
+    return list(nodes(answer[0]["Plan"]))
+
+
+def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from nodes(child)
+
+
+def read(found: list[dict[str, Any]]) -> int:
+    return int(found[0]["Shared Hit Blocks"] + found[0]["Shared Read Blocks"])
+
+
+def test_pages_read_what_they_show(connection: psycopg.Connection[Any]) -> None:
+    cases = {
+        "list": (dead_letter.newest(ALL), NEWEST, "dead_letter_newest", 20),
+        "list of a cause": (
+            dead_letter.newest(ONLY_CAUSE), NEWEST | CAUSE, "dead_letter_cause", 100
+        ),
+        "redrive all": (dead_letter.oldest(ALL), OLDEST, "dead_letter_newest", 100),
+        "redrive a cause": (
+            dead_letter.oldest(ONLY_CAUSE), OLDEST | CAUSE, "dead_letter_cause", 600
+        ),
+    }  # fmt: skip
+    for name, (statement, given, index, pages) in cases.items():
+        found = plan(connection, statement, **given)
+
+        assert {node["Index Name"] for node in found if "Index Name" in node} == {index}, name
+        assert not [node for node in found if "Sort" in node["Node Type"]], name
+        assert read(found) <= pages, (name, read(found))
+
+
+def test_causes_read_every_letter_once_and_find_their_examples_by_the_index(
+    connection: psycopg.Connection[Any],
+) -> None:
+    (pages,) = connection.execute(
+        "SELECT pg_relation_size('taskbell.dead_letter') / current_setting('block_size')::int"
+    ).fetchone() or (0,)
+
+    found = plan(connection, dead_letter.causes(ALL), limit=50)
+
+    assert {node["Index Name"] for node in found if "Index Name" in node} == {"dead_letter_cause"}
+    assert read(found) <= pages + 6 * CAUSES
+    sorted_rows = [node["Actual Rows"] for node in found if "Sort" in node["Node Type"]]
+    assert max(sorted_rows, default=0) <= CAUSES
