@@ -20,6 +20,7 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Diagnosis, Settlement
+from taskbell.shared.points import AFTER_SETTLE, BEFORE_SETTLE
 from taskbell.shared.statements import settlement as statements
 
 _GROUP = 200
@@ -96,11 +97,13 @@ class Settler:
             await self._some.wait()
             size = min(self._size, len(self._waiting))
             self._group = [self._waiting.popleft() for _ in range(size)]
+            self._observe(BEFORE_SETTLE)
             try:
                 answers = await self._settle_many(self._group)
             except (DatabaseAway, psycopg.Error) as error:
                 await self._put_off(error)
             else:
+                self._observe(AFTER_SETTLE)
                 self._answered(answers)
 
     async def _put_off(self, error: DatabaseAway | psycopg.Error) -> None:
