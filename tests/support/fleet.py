@@ -75,14 +75,31 @@ class Fleet:
 
     def wait_for_event(self, name: str, event: str, patience: float = 30.0) -> None:
         """Return when this process has logged the event since it was started."""
-        word = f'"event": "{event}"'.encode()
+        self.wait_for_word(name, f'"event": "{event}"', patience)
+
+    def wait_for_word(self, name: str, word: str, patience: float = 30.0) -> None:
+        """Return when this process has logged these characters since it was started."""
 
         def said() -> bool:
             code = self._running[name].poll()
             assert code is None, f"{name} ended with {code}:\n{self.tail(name)}"
-            return word in self._log(name).read_bytes()
+            return word.encode() in self._log(name).read_bytes()
 
-        wait_until(f"{name} says {event}", said, patience)
+        wait_until(f"{name} says {word}", said, patience)
+
+    def wait_for_reapers(self, count: int) -> None:
+        """Return when this many processes are past the grace in which nobody reaps."""
+        question = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'taskbell maintenance'"
+            " AND backend_start < clock_timestamp() - interval '2.2 seconds'"
+        )
+        wait_until(f"{count} processes may reap", lambda: self.ask(question) >= count)
+
+    def wait_until_frozen(self, name: str) -> None:
+        """Return when a SIGSTOP has stopped this process."""
+        status = Path(f"/proc/{self.pid(name)}/status")
+        wait_until(f"{name} is frozen", lambda: "State:\tT" in status.read_text(encoding="ascii"))
 
     def tail(self, name: str) -> str:
         """The end of a process's log."""
@@ -132,10 +149,13 @@ class Fleet:
                 process.wait()
 
     def enqueue(
-        self, count: int, seconds: float = 0.0, *, task_type: str = "record"
+        self, count: int, seconds: float = 0.0, *, task_type: str = "record", tries: int = 5
     ) -> list[UUID]:
         """Commit tasks in batches of 500; returns their ids."""
-        tasks = [NewTask(task_type, {"seconds": seconds, "number": n}) for n in range(count)]
+        tasks = [
+            NewTask(task_type, {"seconds": seconds, "number": n}, max_attempts=tries)
+            for n in range(count)
+        ]
         enqueued: list[UUID] = []
         with psycopg.connect(conninfo(self.database_url)) as connection:
             for start in range(0, count, 500):
@@ -156,9 +176,7 @@ class Fleet:
 
     def rows(self, question: str, *parameters: object) -> list[Any]:
         """The rows of a query, as named tuples."""
-        with psycopg.connect(
-            conninfo(self.database_url), row_factory=namedtuple_row
-        ) as connection:
+        with psycopg.connect(conninfo(self.database_url), row_factory=namedtuple_row) as connection:
             return connection.execute(question.encode(), parameters).fetchall()
 
     def runs(self) -> int:

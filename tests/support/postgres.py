@@ -61,9 +61,7 @@ def database_url(postgres_server: Postgres, _shared_postgres: Description) -> It
 
 
 @pytest.fixture(scope="module")
-def lasting_database_url(
-    postgres_server: Postgres, _shared_postgres: Description
-) -> Iterator[str]:
+def lasting_database_url(postgres_server: Postgres, _shared_postgres: Description) -> Iterator[str]:
     """The same, but one for all tests of a module."""
     yield from _fresh_database(postgres_server, _shared_postgres["template"])
 

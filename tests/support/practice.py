@@ -6,6 +6,7 @@ what prevents it is the dedup key that is committed with the effect, as the cons
 
 import asyncio
 import os
+import signal
 import time
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ CREATE TABLE acceptance.effect (
 """
 LEASE: Final = 1.5
 POISON_DELAY: Final = 0.8
+_LOOK_SECONDS: Final = 0.05
 
 IN_HANDLER: Final = PointReached("in the middle of a handler")
 DURING_DEDUP_INSERT: Final = PointReached("between dedup key and effect")
@@ -47,9 +49,44 @@ class Venom(Exception):
     """What a poison task ends with."""
 
 
+async def hold(context: Context, payload: dict[str, Any]) -> None:
+    """Take as long as the payload says, at the first attempt."""
+    await book().write(context.task_id, context.attempt)
+    if context.attempt == 1:
+        await asyncio.sleep(payload["seconds"])
+
+
+def hold_regardless(context: Context, payload: dict[str, Any]) -> None:
+    """Do the same in a thread; told to stop, go on for two leases all the same."""
+    _record(context)
+    end = time.monotonic() + (payload["seconds"] if context.attempt == 1 else 0.0)
+    while time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+        if context.lost:
+            time.sleep(2 * LEASE)
+            return
+
+
+async def poison(context: Context, payload: object) -> None:
+    """Fail, always."""
+    del payload
+    await book().write(context.task_id, context.attempt)
+    raise Venom
+
+
+async def assassin(context: Context, payload: object) -> None:
+    """Kill the worker."""
+    del payload
+    await book().write(context.task_id, context.attempt)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def application(observe: Observer) -> Consumer:
     """Make the handlers; `observe` is told the points inside them."""
     app = Consumer()
+    for each in (hold, hold_regardless, assassin):
+        app.handler(each.__name__, lease=LEASE)(each)
+    app.handler("poison", lease=LEASE, retry=RetryPolicy(delay=POISON_DELAY))(poison)
 
     @app.handler("charge", lease=LEASE)
     async def charge(context: Context, payload: dict[str, Any]) -> None:
@@ -60,26 +97,6 @@ def application(observe: Observer) -> Consumer:
         async with book().opened() as connection:
             await _charge_once(connection, context, observe)
         observe(AFTER_EFFECT_COMMIT)
-
-    @app.handler("hold", lease=LEASE)
-    async def hold(context: Context, payload: dict[str, Any]) -> None:
-        """Take as long as the payload says."""
-        await book().write(context.task_id, context.attempt)
-        await asyncio.sleep(payload["seconds"])
-
-    @app.handler("hold_regardless", lease=LEASE)
-    def hold_regardless(context: Context, payload: dict[str, Any]) -> None:
-        """Take as long as the payload says, in a thread, whatever is told it meanwhile."""
-        _record(context)
-        if context.attempt == 1:
-            time.sleep(payload["seconds"])
-
-    @app.handler("poison", lease=LEASE, retry=RetryPolicy(delay=POISON_DELAY))
-    async def poison(context: Context, payload: object) -> None:
-        """Fail, always."""
-        del payload
-        await book().write(context.task_id, context.attempt)
-        raise Venom
 
     return app
 

@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    rounds: int = metafunc.config.getoption("--proof-rounds")
+    rounds = int(metafunc.config.getoption("--proof-rounds") or 1)
     if rounds > 1 and metafunc.definition.path.is_relative_to(_PROOFS):
         metafunc.fixturenames.append(_ROUND)
         metafunc.parametrize(_ROUND, range(1, rounds + 1), ids=lambda n: f"round {n}")

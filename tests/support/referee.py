@@ -65,6 +65,14 @@ CREATE TRIGGER fence AFTER UPDATE ON taskbell.lease FOR EACH ROW
     EXECUTE FUNCTION referee.see_lease();
 """
 
+_DELAYS = """
+SELECT CAST(extract(epoch FROM note.at - note.expires_at) AS float8) AS reaped,
+       CAST(extract(epoch FROM run.at - note.expires_at) AS float8) AS started
+FROM referee.note JOIN acceptance.run
+     ON run.task_id = note.task_id AND run.attempt = note.attempt + 1
+WHERE note.what = 'ended' AND note.who = %s
+"""
+
 
 @dataclass
 class Verdict:
@@ -93,6 +101,14 @@ class Referee:
             query = "SELECT * FROM referee.note WHERE task_id = ANY (%s) ORDER BY task_id, seq"
             return connection.execute(query, (list(task_ids),)).fetchall()
 
+    def delays(self) -> list[Any]:
+        """How late after its timeout, in seconds, a lease was ``reaped`` and its task ``started``.
+
+        Of reaped leases whose tasks have started again, that is.
+        """
+        with psycopg.connect(conninfo(self._url), row_factory=namedtuple_row) as connection:
+            return connection.execute(_DELAYS, (REAPER,)).fetchall()
+
     def verdict(self, task_ids: Sequence[UUID]) -> Verdict:
         """Judge everything that happened to these so far."""
         verdict = Verdict()
@@ -104,8 +120,8 @@ class Referee:
             verdict.attempts += sum(note.what == "taken" for note in notes)
             verdict.reaped += reaped
             verdict.settlements += len(ended) - reaped
-            found = (*_wrong_edges(notes), *_wrong_holdings(notes), *_without_lease(notes))
-            verdict.violations += [f"{task_id}: {each}" for each in found]
+            for look in (_wrong_edges, _wrong_holdings, _wrong_leases, _without_lease):
+                verdict.violations += [f"{task_id}: {each}" for each in look(notes)]
         return verdict
 
 
@@ -123,7 +139,7 @@ def _wrong_edges(notes: Sequence[Any]) -> Iterator[str]:
 
 
 def _wrong_holdings(notes: Sequence[Any]) -> Iterator[str]:
-    """Holders follow one another, each with the next attempt, and none is ended early or twice."""
+    """Holders follow one another, each with the next attempt, and none is ended twice."""
     holder, attempt = None, 0
     for note in notes:
         fence = note.attempt, note.worker_id
@@ -136,11 +152,16 @@ def _wrong_holdings(notes: Sequence[Any]) -> Iterator[str]:
         elif note.what == "ended":
             if holder != fence:
                 yield f"the lease of {fence} ended while {holder} held it"
-            if note.who == REAPER and note.at < note.expires_at:
-                yield f"the lease of {fence} was reaped before its timeout"
             holder = None
-        elif note.what == "changed hands":
+
+
+def _wrong_leases(notes: Sequence[Any]) -> Iterator[str]:
+    for note in notes:
+        fence = note.attempt, note.worker_id
+        if note.what == "changed hands":
             yield f"the lease of {fence} changed hands"
+        elif note.what == "ended" and note.who == REAPER and note.at < note.expires_at:
+            yield f"the lease of {fence} was reaped before its timeout"
 
 
 def _without_lease(notes: Sequence[Any]) -> Iterator[str]:

@@ -22,8 +22,10 @@ from taskbell.shared.lifecycle import Failed, Outcome, Rejected, Released, settl
 _UNKNOWN_TYPE_SECONDS = 30.0
 _WATCH_SECONDS = 0.1
 _UNSETTLED = 1000
-# The share of a lease that must be left when its handler is stopped.
+# The share of a lease that must be left when its handler is stopped, and the seconds at least: the
+# watch sees it up to a tick late, and the handler needs some time to end.
 _MARGIN = 0.1
+_LEAST_MARGIN = 0.25
 
 
 class Attempts:
@@ -223,4 +225,5 @@ class Attempts:
 
 
 def _is_expiring(lease: Lease) -> bool:
-    return time.monotonic() >= lease.deadline - _MARGIN * lease.seconds
+    margin = max(_MARGIN * lease.seconds, _LEAST_MARGIN)
+    return time.monotonic() >= lease.deadline - margin
