@@ -62,8 +62,9 @@ class Exponential:
     def after(self, used: int, roll: float) -> float:
         """Return the seconds, at least ``FLOOR_SECONDS``."""
         power = min(max(used - 1, 0), _HIGHEST_POWER)
-        doubled = math.ldexp(1.0, power) * min(self.base, self.cap)
-        return _within(max(FLOOR_SECONDS, doubled + roll * self.jitter), self.cap)
+        doubled = math.ldexp(1.0, power) * min(self.base, DELAY_SECONDS)
+        jitter = roll * min(self.jitter, DELAY_SECONDS)
+        return _within(max(FLOOR_SECONDS, doubled + jitter), self.cap)
 
     def problem(self) -> str | None:
         """Refuse numbers that make no delay."""
@@ -100,7 +101,7 @@ class Delays:
 
 def _within(seconds: float, cap: float) -> float:
     """Bound a delay from both sides; what is no number at all becomes the cap."""
-    highest = min(cap, DELAY_SECONDS)
+    highest = float(min(cap, DELAY_SECONDS)) if cap >= 0 else 0.0
     if not seconds <= highest:
         return highest
     if 0 < seconds < FLOOR_SECONDS:
