@@ -43,7 +43,7 @@ FROM acceptance.effect e JOIN taskbell.task t ON t.id = e.task_id WHERE e.task_i
 """
 STATUSES = "SELECT DISTINCT status FROM taskbell.task WHERE id = ANY (%s)"
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(scope="module")

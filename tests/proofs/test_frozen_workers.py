@@ -18,7 +18,7 @@ SINCE_FIRST_RUN = """
 SELECT extract(epoch FROM clock_timestamp() - min(at)) >= {} FROM acceptance.run
 """
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 
 def sleep_through(fleet: Fleet, name: str) -> None:

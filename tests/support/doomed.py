@@ -10,11 +10,6 @@ import os
 import signal
 import threading
 
-from support.practice import application
-from taskbell.consumer.command import run
-from taskbell.consumer.settings import ConsumerSettings
-from taskbell.relay.command import serve
-from taskbell.relay.settings import RelaySettings
 from taskbell.shared.events import Event, Observer
 from taskbell.shared.logs import log_to_stderr
 from taskbell.shared.points import AFTER_CLAIM, BEFORE_PUBLISH, PointReached
@@ -59,11 +54,27 @@ def main() -> None:
     given = parser.parse_args()
     doom = Doom(log_to_stderr("info", "json"), given.point, given.times, signal.Signals[given.by])
     if given.role == "consumer":
-        asyncio.run(run(application(doom), ConsumerSettings.read(slots=given.slots), doom))
+        _consume(doom, given.slots)
     else:
-        settings = RelaySettings.read()
-        assert settings.broker_url is not None
-        asyncio.run(serve(settings, settings.broker_url, doom))
+        _relay(doom)
+
+
+# Each role loads its own half: starting costs more than anything else that the proofs do.
+def _consume(doom: Doom, slots: int | None) -> None:
+    from support.effects import application  # noqa: PLC0415 - see above
+    from taskbell.consumer.command import run  # noqa: PLC0415
+    from taskbell.consumer.settings import ConsumerSettings  # noqa: PLC0415
+
+    asyncio.run(run(application(doom), ConsumerSettings.read(slots=slots), doom))
+
+
+def _relay(doom: Doom) -> None:
+    from taskbell.relay.command import serve  # noqa: PLC0415 - see above
+    from taskbell.relay.settings import RelaySettings  # noqa: PLC0415
+
+    settings = RelaySettings.read()
+    assert settings.broker_url is not None
+    asyncio.run(serve(settings, settings.broker_url, doom))
 
 
 if __name__ == "__main__":

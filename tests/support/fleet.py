@@ -73,7 +73,7 @@ class Fleet:
                 [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
             )
 
-    def wait_for_event(self, name: str, event: str, patience: float = 30.0) -> None:
+    def wait_for_event(self, name: str, event: str, patience: float = 60.0) -> None:
         """Return when this process has logged the event since it was started."""
         self.wait_for_word(name, f'"event": "{event}"', patience)
 

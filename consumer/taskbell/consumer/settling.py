@@ -32,8 +32,7 @@ _REFUSED = Diagnosis(
     "Postgres refused what the attempt left behind; see the worker's log",
     "",
 )
-# SQLSTATE classes that blame the row: data, integrity, a limit, a trigger's own words; None: it
-# could not even be sent.
+# SQLSTATE classes that blame the row: data, integrity, limits, triggers; None: it was never sent.
 _ROW_IS_TO_BLAME = {None, "22", "23", "54", "P0"}
 
 
