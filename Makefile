@@ -1,6 +1,6 @@
 # Every target sets up what it needs; see compose/bootstrap.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test prove check format clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\): *## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -10,6 +10,9 @@ demo: ## see tasks survive everything (ARGS="…" go to the demo)
 
 test: ## run all tests against real servers (PYTEST_ARGS="…" go to pytest)
 	@compose/bootstrap test pytest -n 2 $(PYTEST_ARGS)
+
+prove: ## prove the promises, one line and one figure each (PYTEST_ARGS="--proof-rounds 5" …)
+	@compose/bootstrap test pytest -q -n 2 tests/proofs $(PYTEST_ARGS)
 
 check: ## format, lint, import contracts, types
 	@compose/bootstrap check poe --executor simple check

@@ -1,3 +1,3 @@
 """Names the fixture plugins; fixtures themselves live there."""
 
-pytest_plugins = ["support.postgres", "support.rabbitmq", "support.fleet"]
+pytest_plugins = ["support.postgres", "support.rabbitmq", "support.fleet", "support.proof"]

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -40,7 +42,9 @@ class Book:
         self._lock = asyncio.Lock()
         self._connection: AsyncConnection[Any] | None = None
 
-    async def write(self, task_id: UUID, attempt: int) -> None:
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        """The connection, for one handler at a time."""
         async with self._lock:
             if self._connection is None or self._connection.closed:
                 self._connection = await AsyncConnection.connect(
@@ -48,7 +52,12 @@ class Book:
                     autocommit=True,
                     prepare_threshold=None,
                 )
-            await self._connection.execute(RECORD, (task_id, attempt, os.getpid()))
+            yield self._connection
+
+    async def write(self, task_id: UUID, attempt: int) -> None:
+        """Note that a handler started."""
+        async with self.opened() as connection:
+            await connection.execute(RECORD, (task_id, attempt, os.getpid()))
 
 
 @cache

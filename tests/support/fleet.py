@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.rows import namedtuple_row
 from sqlalchemy.engine import make_url
 
 from services import Pooler
@@ -41,13 +43,21 @@ class Fleet:
 
     def start_relay(self, name: str = "relay") -> None:
         """Start a relay and wait until it is up."""
-        self._start(name, "taskbell.relay")
+        self.start(name, "taskbell.relay")
 
-    def start_consumer(self, name: str = "consumer") -> None:
-        """Start a consumer of ``support.application`` and wait until it is up."""
-        self._start(name, "taskbell.consumer", "support.application:app")
+    def start_consumer(
+        self, name: str = "consumer", application: str = "support.application", slots: int = 20
+    ) -> None:
+        """Start a consumer and wait until it is up."""
+        self.start(name, "taskbell.consumer", f"{application}:app", "--slots", str(slots))
 
-    def _start(self, name: str, *command: str) -> None:
+    def start(self, name: str, *command: str) -> None:
+        """Start ``python -m command`` and wait until its role is up."""
+        self.launch(name, *command)
+        self.wait_for_event(name, "role_started")
+
+    def launch(self, name: str, *command: str) -> None:
+        """Start ``python -m command``; for several at once, wait for their events afterwards."""
         environment = {
             **os.environ,
             "PYTHONPATH": str(_HERE),
@@ -62,18 +72,34 @@ class Fleet:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
             )
-        self.wait_for_event(name, "role_started")
 
-    def wait_for_event(self, name: str, event: str, patience: float = 30.0) -> None:
+    def wait_for_event(self, name: str, event: str, patience: float = 60.0) -> None:
         """Return when this process has logged the event since it was started."""
-        word = f'"event": "{event}"'.encode()
+        self.wait_for_word(name, f'"event": "{event}"', patience)
+
+    def wait_for_word(self, name: str, word: str, patience: float = 30.0) -> None:
+        """Return when this process has logged these characters since it was started."""
 
         def said() -> bool:
             code = self._running[name].poll()
             assert code is None, f"{name} ended with {code}:\n{self.tail(name)}"
-            return word in self._log(name).read_bytes()
+            return word.encode() in self._log(name).read_bytes()
 
-        wait_until(f"{name} says {event}", said, patience)
+        wait_until(f"{name} says {word}", said, patience)
+
+    def wait_for_reapers(self, count: int) -> None:
+        """Return when this many processes are past the grace in which nobody reaps."""
+        question = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'taskbell maintenance'"
+            " AND backend_start < clock_timestamp() - interval '2.2 seconds'"
+        )
+        wait_until(f"{count} processes may reap", lambda: self.ask(question) >= count)
+
+    def wait_until_frozen(self, name: str) -> None:
+        """Return when a SIGSTOP has stopped this process."""
+        status = Path(f"/proc/{self.pid(name)}/status")
+        wait_until(f"{name} is frozen", lambda: "State:\tT" in status.read_text(encoding="ascii"))
 
     def tail(self, name: str) -> str:
         """The end of a process's log."""
@@ -89,6 +115,22 @@ class Fleet:
         process.wait()
         return process.pid
 
+    def forget(self, name: str) -> None:
+        """Throw away the log of a process of this name, if there was one."""
+        self._log(name).unlink(missing_ok=True)
+
+    def pid(self, name: str) -> int:
+        """The process id of a process that was started and not ended by us."""
+        return self._running[name].pid
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal; SIGSTOP freezes a process, SIGCONT lets it go on."""
+        self._running[name].send_signal(number)
+
+    def ended(self, name: str) -> int | None:
+        """The exit code of a process that ended by itself; None while it runs."""
+        return self._running[name].poll()
+
     def stop(self, name: str) -> int:
         """SIGTERM; returns the exit code."""
         self._running[name].send_signal(signal.SIGTERM)
@@ -98,6 +140,7 @@ class Fleet:
         """Stop everything that still runs."""
         for process in self._running.values():
             process.terminate()
+            process.send_signal(signal.SIGCONT)  # a frozen one would not hear it
         for process in self._running.values():
             try:
                 process.wait(_PATIENCE)
@@ -105,9 +148,14 @@ class Fleet:
                 process.kill()
                 process.wait()
 
-    def enqueue(self, count: int, seconds: float = 0.0) -> list[UUID]:
+    def enqueue(
+        self, count: int, seconds: float = 0.0, *, task_type: str = "record", tries: int = 5
+    ) -> list[UUID]:
         """Commit tasks in batches of 500; returns their ids."""
-        tasks = [NewTask("record", {"seconds": seconds, "number": n}) for n in range(count)]
+        tasks = [
+            NewTask(task_type, {"seconds": seconds, "number": n}, max_attempts=tries)
+            for n in range(count)
+        ]
         enqueued: list[UUID] = []
         with psycopg.connect(conninfo(self.database_url)) as connection:
             for start in range(0, count, 500):
@@ -126,6 +174,11 @@ class Fleet:
         assert row is not None
         return int(row[0])
 
+    def rows(self, question: str, *parameters: object) -> list[Any]:
+        """The rows of a query, as named tuples."""
+        with psycopg.connect(conninfo(self.database_url), row_factory=namedtuple_row) as connection:
+            return connection.execute(question.encode(), parameters).fetchall()
+
     def runs(self) -> int:
         """How many handlers have started."""
         return self.ask("SELECT count(*) FROM acceptance.run")
@@ -138,15 +191,23 @@ class Fleet:
         """Return when this many tasks are completed and none is left."""
 
         def completed() -> bool:
-            return count <= self.ask(
-                "SELECT count(*) FROM taskbell.task WHERE status = 'COMPLETED'"
-            ) and not self.ask(
-                "SELECT (SELECT count(*) FROM taskbell.outbox)"
-                " + (SELECT count(*) FROM taskbell.lease)"
-            )
+            done = "SELECT count(*) FROM taskbell.task WHERE status = 'COMPLETED'"
+            return count <= self.ask(done) and self._drained()
 
+        self._wait(f"{count} tasks completed", completed, patience)
+
+    def wait_until_drained(self, patience: float = 30.0) -> None:
+        """Return when no task waits or runs."""
+        self._wait("nothing waits or runs", self._drained, patience)
+
+    def _drained(self) -> bool:
+        return not self.ask(
+            "SELECT (SELECT count(*) FROM taskbell.outbox) + (SELECT count(*) FROM taskbell.lease)"
+        )
+
+    def _wait(self, what: str, look: Callable[[], bool], patience: float) -> None:
         try:
-            wait_until(f"{count} tasks completed", completed, patience)
+            wait_until(what, look, patience)
         except AssertionError as error:
             tails = "\n".join(f"--- {name}\n{self.tail(name)}" for name in self._running)
             raise AssertionError(f"{error}\n{tails}") from None

@@ -60,6 +60,12 @@ def database_url(postgres_server: Postgres, _shared_postgres: Description) -> It
     yield from _fresh_database(postgres_server, _shared_postgres["template"])
 
 
+@pytest.fixture(scope="module")
+def lasting_database_url(postgres_server: Postgres, _shared_postgres: Description) -> Iterator[str]:
+    """The same, but one for all tests of a module."""
+    yield from _fresh_database(postgres_server, _shared_postgres["template"])
+
+
 @pytest.fixture(scope="session")
 def _spare_postgres() -> Iterator[tuple[Postgres, str]]:
     """A server of this process and its template; tests get it one after the other."""

@@ -21,10 +21,13 @@ class Direction(Flag):
 
 
 class Proxy:
-    """Forwards a loopback port of its own to `host:port`; commands act on every connection."""
+    """Forwards a loopback port of its own to `host:port`; commands act on every connection.
 
-    def __init__(self, host: str, port: int) -> None:
-        self._target, self._held = (host, port), Port()
+    With `only`, `silence()` acts on those alone whose clients have sent these bytes: a name, say.
+    """
+
+    def __init__(self, host: str, port: int, only: bytes = b"") -> None:
+        self._target, self._held, self._only = (host, port), Port(), only
         self._listener: asyncio.Server | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._cuts: set[asyncio.Event] = set()
@@ -112,10 +115,12 @@ class Proxy:
             return
         self._cuts.add(cut)
         await self._announce_change()
-        losing = asyncio.Event()
+        losing, meant = asyncio.Event(), asyncio.Event()
+        if not self._only:
+            meant.set()
         await _first_of(
-            self._pump(reader, far_writer, Direction.TO_SERVER, losing),
-            self._pump(far_reader, writer, Direction.TO_CLIENT, losing),
+            self._pump(reader, far_writer, Direction.TO_SERVER, losing, meant),
+            self._pump(far_reader, writer, Direction.TO_CLIENT, losing, meant),
             cut.wait(),
         )
         for end in (writer, far_writer):
@@ -129,6 +134,7 @@ class Proxy:
         writer: asyncio.StreamWriter,
         way: Direction,
         losing: asyncio.Event,
+        meant: asyncio.Event,
     ) -> None:
         tail = b""  # The pattern may come in two chunks.
         while chunk := await reader.read(65536):
@@ -136,7 +142,9 @@ class Proxy:
                 self.reply_lost.set()
                 return
             await asyncio.sleep(self.delay)
-            if not self._gates[way].is_set():
+            if way is Direction.TO_SERVER and self._only and self._only in chunk:
+                meant.set()
+            if meant.is_set() and not self._gates[way].is_set():
                 self.held_back.set()
                 await self._gates[way].wait()
             if way is Direction.TO_SERVER and self._pattern is not None:

@@ -96,6 +96,14 @@ def vhost(rabbitmq_server: RabbitMQ) -> Iterator[Vhost]:
     fresh.drop()
 
 
+@pytest.fixture(scope="module")
+def lasting_vhost(rabbitmq_server: RabbitMQ) -> Iterator[Vhost]:
+    """The same, but one for all tests of a module."""
+    fresh = Vhost(rabbitmq_server, f"taskbell-{uuid4().hex}")
+    yield fresh
+    fresh.drop()
+
+
 @pytest.fixture(scope="session")
 def _spare_rabbitmq() -> Iterator[RabbitMQ]:
     """A node of this process; tests get it one after the other."""

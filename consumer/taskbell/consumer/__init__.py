@@ -1,8 +1,32 @@
 """Handlers for tasks, and the worker that runs them."""
 
 from taskbell.consumer.context import Context
-from taskbell.consumer.errors import InvalidHandler, Reject, RetryLater
+from taskbell.consumer.effect import Effect
+from taskbell.consumer.errors import (
+    AttemptTimeout,
+    CommitUnknown,
+    InvalidEffect,
+    InvalidHandler,
+    LeaseLost,
+    Reject,
+    RetryLater,
+)
 from taskbell.consumer.registry import Consumer
-from taskbell.shared.retry import RetryPolicy
+from taskbell.shared.retry import Delays, Exponential, Fixed, RetryPolicy
 
-__all__ = ["Consumer", "Context", "InvalidHandler", "Reject", "RetryLater", "RetryPolicy"]
+__all__ = [
+    "AttemptTimeout",
+    "CommitUnknown",
+    "Consumer",
+    "Context",
+    "Delays",
+    "Effect",
+    "Exponential",
+    "Fixed",
+    "InvalidEffect",
+    "InvalidHandler",
+    "LeaseLost",
+    "Reject",
+    "RetryLater",
+    "RetryPolicy",
+]

@@ -2,6 +2,7 @@
 
 from taskbell.consumer.attempts import Attempts
 from taskbell.consumer.census import Census
+from taskbell.consumer.effects import Effects
 from taskbell.consumer.intake import Intake
 from taskbell.consumer.leases import Claims
 from taskbell.consumer.registry import Consumer
@@ -45,8 +46,9 @@ def assemble(
         )
         companions.append(intake.subscription.run())
     slots = settings.slots
+    effects = Effects(database, slots, handlers.engine)
     attempts = Attempts(
-        handlers.registrations, database, worker_id, slots, observe, intake.slot_freed
+        handlers.registrations, effects, worker_id, slots, observe, intake.slot_freed
     )
     census = Census(
         DedicatedConnection(database, "census"), worker_id, attempts, slots, queues, observe

@@ -1,12 +1,20 @@
 """One attempt that runs here, how it is told to end, and what counts of what it did."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from taskbell.consumer.context import Told
+from taskbell.consumer.diagnosis import failed
+from taskbell.consumer.effects import Effects
+from taskbell.consumer.errors import AttemptTimeout
+from taskbell.consumer.fence import Holder
 from taskbell.consumer.leases import Lease
-from taskbell.shared.lifecycle import Failed, Outcome, Released, Stopped
+from taskbell.consumer.stage import Stage
+from taskbell.shared.ids import WorkerId
+from taskbell.shared.lifecycle import Completed, Failed, Outcome, Released, Stopped
 
 
 class Interruption(Enum):
@@ -16,6 +24,7 @@ class Interruption(Enum):
     EXPIRING = "its lease could not be extended and is about to run out"
     CANCELLED = "somebody cancelled the task"
     RELEASED = "the worker stops"
+    TIMED_OUT = "it took longer than its handler's timeout"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,20 +38,22 @@ class Attempt:
     begun: bool = False
     """Whether the coroutine has had its first step; cancelled before, it would never have one."""
     interruption: Interruption | None = None
+    kill: Callable[[], None] | None = None
+    """How to end a handler that runs in a process of its own."""
 
     def interrupt(self, why: Interruption) -> bool:
         """Tell the handler to end; answers whether nobody had told it before.
 
-        A handler on the loop is cancelled. One in a thread sees ``context.lost`` or
-        ``context.cancelled`` and keeps its slot until it returns, unless the worker stops.
+        A handler on the loop is cancelled, one in a process of its own killed. One in a thread
+        sees ``context.lost``, ``context.cancelled`` or ``context.timed_out`` and keeps its slot
+        until it returns, unless the worker stops.
         """
         first = self.interruption is None
         if first:
             self.interruption = why
-        if why is Interruption.CANCELLED:
-            self.lease.told.cancelled = True
-        else:
-            self.lease.told.lost = True
+        self._tell(why)
+        if self.kill is not None:
+            self.kill()
         interruptible = self.on_loop or why is Interruption.RELEASED
         if (
             self.running is not None
@@ -52,6 +63,64 @@ class Attempt:
         ):
             self.running.cancel()
         return first
+
+    def _tell(self, why: Interruption) -> None:
+        match why:
+            case Interruption.CANCELLED:
+                self.lease.told.cancelled = True
+            case Interruption.TIMED_OUT:
+                self.lease.told.timed_out = True
+            case _:
+                self.lease.told.lost = True
+
+
+def alarm_for(attempt: Attempt, timeout: float | None) -> asyncio.TimerHandle | None:
+    """Interrupt the attempt after so many seconds, unless the alarm is cancelled before."""
+    if timeout is None:
+        return None
+    loop = asyncio.get_running_loop()
+    return loop.call_later(timeout, attempt.interrupt, Interruption.TIMED_OUT)
+
+
+def equip(
+    attempt: Attempt,
+    effects: Effects,
+    worker_id: WorkerId,
+    forget: Callable[[Sequence[Lease]], None],
+) -> None:
+    """Give an attempt what its effect needs; ``forget``: called when it has settled the task."""
+    lease, told = attempt.lease, attempt.lease.told
+
+    def advance(stage: Stage, result: str | None) -> None:
+        told.stage, told.result = stage, result
+        if stage is Stage.SETTLED:
+            forget([lease])
+
+    told.effects = effects
+    told.holder = Holder(
+        lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining
+    )
+
+
+def counted(
+    outcome: Outcome | None, interruption: Interruption | None, told: Told
+) -> Outcome | None:
+    """Decide what is left to settle after an attempt with or without an effect; None: nothing.
+
+    A commit that was not answered is settled as given back: the settlement waits until the commit
+    is decided, and is told that the task was completed if it was.
+    """
+    match told.stage:
+        case Stage.SETTLED | Stage.LOST:
+            return None
+        case Stage.UNKNOWN | Stage.SETTLING:
+            return outcome if isinstance(outcome, Released) else Released()
+        case Stage.ELSEWHERE:
+            return judged(Completed(told.result), interruption)
+        case Stage.NONE | Stage.OPEN | Stage.LOCKED:
+            return judged(outcome, interruption)
+        case _:
+            assert_never(told.stage)
 
 
 def judged(outcome: Outcome | None, interruption: Interruption | None) -> Outcome | None:
@@ -69,6 +138,10 @@ def judged(outcome: Outcome | None, interruption: Interruption | None) -> Outcom
             return Released()
         case Interruption.CANCELLED:
             return Stopped() if outcome is None or isinstance(outcome, Failed) else outcome
+        case Interruption.TIMED_OUT:
+            if outcome is None or isinstance(outcome, Failed):
+                return failed(AttemptTimeout("the attempt took longer than its timeout"))
+            return outcome
         case Interruption.RELEASED:
             return Released() if outcome is None or isinstance(outcome, Failed) else outcome
         case _:

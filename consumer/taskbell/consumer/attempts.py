@@ -6,24 +6,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import UUID
 
-from taskbell.consumer.attempt import Attempt, Interruption, judged
+from taskbell.consumer.attempt import Attempt, Interruption, alarm_for, counted, equip
+from taskbell.consumer.children import Children
+from taskbell.consumer.effects import Effects
 from taskbell.consumer.execution import execute
 from taskbell.consumer.keeper import Keeper
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
+from taskbell.consumer.reports import Reports
 from taskbell.consumer.settling import Ended, Settler
-from taskbell.shared.database import Database, DedicatedConnection
-from taskbell.shared.events import LeaseLost, Observer, TaskFailed, TaskSettled, TypeUnknown
+from taskbell.consumer.stage import Stage
+from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.events import Observer, TypeUnknown
 from taskbell.shared.ids import WorkerId
-from taskbell.shared.lifecycle import Failed, Outcome, Rejected, Released, settle
+from taskbell.shared.lifecycle import Failed, Outcome, Released, settle
 
 _UNKNOWN_TYPE_SECONDS = 30.0
 _WATCH_SECONDS = 0.1
 _UNSETTLED = 1000
-# The share of a lease that must be left when its handler is stopped.
+# The share of a lease that must be left when its handler is stopped, and the seconds at least: the
+# watch sees it up to a tick late, and the handler needs some time to end.
 _MARGIN = 0.1
+_LEAST_MARGIN = 0.25
 
 
 class Attempts:
@@ -32,13 +39,16 @@ class Attempts:
     def __init__(
         self,
         registrations: Mapping[str, Registration],
-        database: Database,
+        effects: Effects,
         worker_id: WorkerId,
         slots: int,
         observe: Observer,
         slot_freed: Callable[[], None],
     ) -> None:
+        database = effects.database
         self._registrations = registrations
+        self._effects = effects
+        self._worker_id = worker_id
         self._slots = slots
         self._observe = observe
         self._slot_freed = slot_freed
@@ -47,10 +57,12 @@ class Attempts:
         self._latest: dict[UUID, Attempt] = {}
         self._fault: BaseException | None = None
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="taskbell-handler")
-        self.keeper = Keeper(database, worker_id, observe, self._report)
+        self._children = Children(database, worker_id)
+        self.keeper = Keeper(database, worker_id, observe, self._hear)
         self.settler = Settler(
             DedicatedConnection(database, "settle"), worker_id, observe, self._settled
         )
+        self._reports = Reports(observe)
         self.settled: Counter[str] = Counter()
         """Attempts settled since somebody last took the count, by queue."""
 
@@ -84,9 +96,12 @@ class Attempts:
     def _begin(self, lease: Lease) -> None:
         older = self._latest.get(lease.task_id)
         if older is not None:  # claimed again, so our older lease of it is gone
-            self._lose(older, Interruption.LOST, "claim")
+            self._lose(older, Interruption.LOST, "claim", lease.attempt)
         registration = self._registrations.get(lease.context.type)
         attempt = Attempt(lease, registration is None or registration.runs_on_loop)
+        equip(attempt, self._effects, self._worker_id, self.keeper.forget)
+        if registration is not None and registration.isolated:
+            attempt.kill = partial(self._children.kill, lease)
         self._latest[lease.task_id] = attempt
         self._running.add(attempt)
         # In an empty context: no task sees another's variables. Not in a task group: one that
@@ -99,6 +114,7 @@ class Attempts:
     async def _work(self, attempt: Attempt, registration: Registration | None) -> None:
         attempt.begun = True
         lease, outcome = attempt.lease, None
+        alarm = alarm_for(attempt, registration.timeout if registration else None)
         try:
             if attempt.interruption is None:
                 outcome = await self._outcome(registration, lease)
@@ -109,20 +125,42 @@ class Attempts:
         except GeneratorExit:
             pass  # a future of the handler's carried it, and it flies past execute: no outcome
         finally:
+            if alarm is not None:
+                alarm.cancel()
             self._free_slot(attempt)
-        counted = judged(outcome, attempt.interruption)
-        if counted is None:
+        self._conclude(attempt, registration, outcome)
+
+    def _conclude(
+        self, attempt: Attempt, registration: Registration | None, outcome: Outcome | None
+    ) -> None:
+        """Settle what is left to settle, and report what came of it."""
+        lease, told = attempt.lease, attempt.lease.told
+        if told.stage in {Stage.SETTLED, Stage.ELSEWHERE}:
+            self._reports.ignored(lease, outcome)
+        if told.stage is Stage.SETTLED:
+            self.settled[lease.context.queue] += 1
+            self._reports.settled(lease, "COMPLETED")
+        if told.stage is Stage.LOST and attempt.interruption is None:
+            self._lose(attempt, Interruption.LOST, "effect", None)
+        left = counted(outcome, attempt.interruption, told)
+        if left is None:
             self.keeper.forget([lease])
             return
-        self._report_failure(lease, counted)
-        after = registration.retry.after(lease.used) if registration else _UNKNOWN_TYPE_SECONDS
-        self._settle(lease, counted, after)
+        after = _UNKNOWN_TYPE_SECONDS
+        if registration is not None and isinstance(left, Failed):
+            left, after = registration.retry.judge(left, lease.used)
+        self._reports.failed(lease, left)
+        self._settle(lease, left, after)
 
     async def _outcome(self, registration: Registration | None, lease: Lease) -> Outcome:
         if registration is None:  # without a delay the poll would claim the same front for ever
             self._observe(TypeUnknown(lease.task_id, lease.context.type, lease.context.queue))
             return Released(_UNKNOWN_TYPE_SECONDS)
-        return await execute(registration, lease, self._threads)
+        if registration.isolated:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._children.run, registration, lease
+            )
+        return await execute(registration, lease.context, lease.payload, self._threads)
 
     def _note_fault(self, running: asyncio.Task[None]) -> None:
         if not running.cancelled() and running.exception() is not None:
@@ -137,53 +175,32 @@ class Attempts:
     def _settle(self, lease: Lease, outcome: Outcome, after: float) -> None:
         self.settler.add(Ended(lease, settle(lease.task_id, lease.attempt, outcome, after)))
 
-    def _report_failure(self, lease: Lease, outcome: Outcome) -> None:
-        if isinstance(outcome, Failed | Rejected):
-            context, diagnosis = lease.context, outcome.diagnosis
-            failed = TaskFailed(
-                task_id=lease.task_id,
-                attempt=lease.attempt,
-                type=context.type,
-                correlation_id=context.correlation_id,
-                error_class=diagnosis.error_class,
-                error=diagnosis.error,
-            )
-            self._observe(failed)
-
-    def _settled(self, ended: Ended, status: str | None) -> None:
-        lease, context = ended.lease, ended.lease.context
+    def _settled(self, ended: Ended, status: str | None, current: int | None) -> None:
+        lease = ended.lease
         self.keeper.forget([lease])
         self._slot_freed()
         if status is None:
-            self._observe(LeaseLost(lease.task_id, lease.attempt, context.type, "settlement"))
+            self._reports.lost(lease, "settlement", current)
             return
-        self.settled[context.queue] += 1
-        settled = TaskSettled(
-            task_id=lease.task_id,
-            attempt=lease.attempt,
-            type=context.type,
-            queue=context.queue,
-            correlation_id=context.correlation_id,
-            status=status,
-            seconds=lease.age(),
-            announced_for=lease.announced_for,
-        )
-        self._observe(settled)
+        self.settled[lease.context.queue] += 1
+        self._reports.settled(lease, status)
 
-    def _report(self, lease: Lease, answer: str) -> None:
+    def _hear(self, lease: Lease, answer: str, current: int | None) -> None:
+        """Act on what the keeper learnt; an effect that is settling took the lease itself."""
         attempt = self._latest.get(lease.task_id)
-        if attempt is None or attempt.lease is not lease:
+        if attempt is None or attempt.lease is not lease or lease.told.stage.decides:
             return
         if answer == "lost":
-            self._lose(attempt, Interruption.LOST, "heartbeat")
+            self._lose(attempt, Interruption.LOST, "heartbeat", current)
         else:
             attempt.interrupt(Interruption.CANCELLED)
 
-    def _lose(self, attempt: Attempt, why: Interruption, noticed_by: str) -> None:
-        lease = attempt.lease
-        self.keeper.forget([lease])
+    def _lose(
+        self, attempt: Attempt, why: Interruption, noticed_by: str, current: int | None
+    ) -> None:
+        self.keeper.forget([attempt.lease])
         if attempt.interrupt(why):
-            self._observe(LeaseLost(lease.task_id, lease.attempt, lease.context.type, noticed_by))
+            self._reports.lost(attempt.lease, noticed_by, current)
 
     async def watch(self) -> None:
         """End handlers whose lease could not be extended, before it runs out; until cancelled.
@@ -193,7 +210,8 @@ class Attempts:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for attempt in [each for each in self._running if _is_expiring(each.lease)]:
-                self._lose(attempt, Interruption.EXPIRING, "watchdog")
+                if attempt.lease.told.stage is not Stage.SETTLED:
+                    self._lose(attempt, Interruption.EXPIRING, "watchdog", None)
             self.keeper.check()
             if self._fault is not None:
                 raise self._fault
@@ -218,9 +236,12 @@ class Attempts:
     async def close(self) -> None:
         """End the keeper and close the connections; handlers in threads are left behind."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._children.close()
+        await self._effects.close()
         await self.settler.close()
         await self.keeper.stop()
 
 
 def _is_expiring(lease: Lease) -> bool:
-    return time.monotonic() >= lease.deadline - _MARGIN * lease.seconds
+    margin = max(_MARGIN * lease.seconds, _LEAST_MARGIN)
+    return time.monotonic() >= lease.deadline - margin

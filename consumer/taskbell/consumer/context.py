@@ -1,8 +1,32 @@
-"""What a handler is told about its attempt."""
+"""What a handler is told about its attempt, and what it can do with it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from uuid import UUID
+
+import psycopg
+
+from taskbell.consumer.effect import Effect
+from taskbell.consumer.effects import Effects, Given
+from taskbell.consumer.errors import InvalidEffect, LeaseLost
+from taskbell.consumer.fence import Fence, Holder, Mark
+from taskbell.consumer.stage import Stage
+from taskbell.consumer.transaction import Isolation
+from taskbell.producer import Enqueued, NewTask, TypedTask
+from taskbell.producer.new_task import Options
+from taskbell.producer.rules import require_name, require_text
+from taskbell.shared.limits import DEDUP_KEY_BYTES, TYPE_BYTES
+
+if TYPE_CHECKING:  # only those who use it load it
+    from sqlalchemy import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+    from sqlalchemy.orm import Session
+
+    from taskbell.producer.connection import Awaited, Blocking
+
+_ISOLATIONS = {"READ COMMITTED": False, "REPEATABLE READ": True, "SERIALIZABLE": True}
 
 
 @dataclass(slots=True)
@@ -11,6 +35,12 @@ class Told:
 
     lost: bool = False
     cancelled: bool = False
+    timed_out: bool = False
+    stage: Stage = Stage.NONE
+    result: str | None = None
+    """Of an effect in another database: what is yet to be settled."""
+    holder: Holder | None = None
+    effects: Effects | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +48,8 @@ class Context:
     """One attempt at one task.
 
     ``idempotency_key`` is the same on every attempt: hand it to outside systems that take one.
-    ``lost`` and ``cancelled`` tell handlers in threads, which cannot be interrupted, to stop. They
-    stop by raising, whatever: a handler that returns says that the work is done.
+    ``lost``, ``cancelled`` and ``timed_out`` tell handlers in threads, which cannot be interrupted,
+    to stop. They stop by raising, whatever: a handler that returns says that the work is done.
     """
 
     task_id: UUID
@@ -46,3 +76,118 @@ class Context:
     def cancelled(self) -> bool:
         """Whether somebody asked for this task to be cancelled."""
         return self._told.cancelled
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the attempt took longer than its handler's ``timeout``."""
+        return self._told.timed_out
+
+    @overload
+    def effect(
+        self,
+        *,
+        key: str | None = None,
+        scope: str | None = None,
+        isolation: Isolation = "READ COMMITTED",
+        engine: "Engine | AsyncEngine | None" = None,
+        driver: Literal["sqlalchemy"] = "sqlalchemy",
+    ) -> "Effect[AsyncSession, Session]": ...
+
+    @overload
+    def effect(
+        self,
+        *,
+        key: str | None = None,
+        scope: str | None = None,
+        isolation: Isolation = "READ COMMITTED",
+        driver: Literal["psycopg"],
+        connection: Given | None = None,
+    ) -> Effect[psycopg.AsyncConnection[Any], psycopg.Connection[Any]]: ...
+
+    def effect(
+        self,
+        *,
+        key: str | None = None,
+        scope: str | None = None,
+        isolation: Isolation = "READ COMMITTED",
+        engine: "Engine | AsyncEngine | None" = None,
+        driver: Literal["sqlalchemy", "psycopg"] = "sqlalchemy",
+        connection: Given | None = None,
+    ) -> Effect[Any, Any]:
+        """Commit business rows together with this task's settlement: once, or not at all.
+
+        ``async with`` on the loop, ``with`` in a thread; see ``Effect``. ``key``: a business key of
+        at most 1 024 bytes; seen before within its ``scope`` (the task's type), the handler ends
+        there and the task is completed without a second effect. ``isolation``: above READ
+        COMMITTED the lease is locked at the start. ``engine``: another database, which has the
+        table ``taskbell.effect``; then the key alone makes the effect once, and is required.
+        ``driver="psycopg"``: a psycopg connection instead of a session, or the given idle
+        ``connection`` to taskbell's database. Raises ``InvalidEffect``, ``InvalidTask`` for a key
+        that cannot be kept, and ``LeaseLost`` if another worker may have the task.
+        """
+        told = self._told
+        if told.holder is None or told.effects is None:
+            raise InvalidEffect("this context belongs to no running attempt")
+        if told.lost:
+            raise LeaseLost(self.task_id, self.attempt)
+        if isolation not in _ISOLATIONS:
+            raise InvalidEffect(f"isolation is one of {', '.join(_ISOLATIONS)}")
+        if engine is not None and key is None:
+            raise InvalidEffect("in another database only a key makes the effect once: give one")
+        mark = None
+        if key is not None:
+            mark = Mark(
+                require_name("scope", scope or self.type, TYPE_BYTES),
+                require_text("key", key, DEDUP_KEY_BYTES),
+            )
+        elsewhere = engine is not None
+        fence = Fence(told.holder, mark, _ISOLATIONS[isolation] and not elsewhere, elsewhere)
+        effects = told.effects
+        if driver == "psycopg":
+            return Effect(
+                fence,
+                lambda: effects.async_connection(connection, isolation),
+                lambda: effects.connection(connection, isolation),
+            )
+        return Effect(
+            fence,
+            lambda: effects.async_session(engine, isolation),
+            lambda: effects.session(engine, isolation),
+        )
+
+    @overload
+    def enqueue(
+        self,
+        connection: "Blocking",
+        task: str | TypedTask | NewTask,
+        payload: object = None,
+        **options: Unpack[Options],
+    ) -> Enqueued: ...
+
+    @overload
+    def enqueue(
+        self,
+        connection: "Awaited",
+        task: str | TypedTask | NewTask,
+        payload: object = None,
+        **options: Unpack[Options],
+    ) -> Awaitable[Enqueued]: ...
+
+    def enqueue(
+        self,
+        connection: "Blocking | Awaited",
+        task: str | TypedTask | NewTask,
+        payload: object = None,
+        **options: Unpack[Options],
+    ) -> Enqueued | Awaitable[Enqueued]:
+        """Enqueue a follow-up that commits with the transaction of ``connection``.
+
+        Through what an effect hands over it commits with the effect. It gets this task's owner
+        and, unless it says otherwise, its correlation id. To be awaited if the connection is.
+        """
+        from taskbell.consumer import follow_up  # noqa: PLC0415 - it knows SQLAlchemy
+
+        request = NewTask.of(task, payload, **options)
+        if request.correlation_id is None:
+            request = replace(request, correlation_id=self.correlation_id)
+        return follow_up.enqueue(connection, request, self.owner_id)

@@ -7,7 +7,9 @@ from typing import cast
 
 import pydantic
 
-from taskbell.shared.lifecycle import Diagnosis
+from taskbell.consumer.retries import descent
+from taskbell.shared.errors import TaskbellError
+from taskbell.shared.lifecycle import Diagnosis, Failed
 from taskbell.shared.limits import ERROR_BYTES, TRACEBACK_BYTES
 from taskbell.shared.text import storable
 
@@ -22,7 +24,7 @@ def diagnose(error: BaseException) -> Diagnosis:
     The fingerprint is 16 hex digits over the class and the functions it passed through, so that
     failures of one cause share it although their texts differ.
     """
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    name = _name(type(error))
     return Diagnosis(
         error_class=storable(name, _CLASS_BYTES),
         fingerprint=_fingerprint(name, error),
@@ -41,6 +43,17 @@ def describe(error: pydantic.ValidationError) -> str:
     """Say what does not fit, without quoting the values, as pydantic's own text does."""
     problems = error.errors(include_input=False, include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems)
+
+
+def failed(error: BaseException) -> Failed:
+    """Describe a failed try, with what its retry policy is chosen by."""
+    return Failed(diagnose(error), descent(error))
+
+
+def _name(kind: type[BaseException]) -> str:
+    if issubclass(kind, TaskbellError) and kind.__module__.startswith("taskbell."):
+        return f"taskbell.{kind.__qualname__}"  # whichever of our modules it lives in
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def _told(error: BaseException) -> str:

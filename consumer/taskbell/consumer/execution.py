@@ -6,67 +6,69 @@ The only place that catches whatever a handler raises.
 import asyncio
 import contextvars
 import inspect
+import random
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pydantic
 
-from taskbell.consumer.diagnosis import describe, diagnose
-from taskbell.consumer.errors import Reject, RetryLater
-from taskbell.consumer.leases import Lease
-from taskbell.consumer.registry import Registration
-from taskbell.producer.payload import encode
-from taskbell.shared.errors import InvalidTask
+from taskbell.consumer.context import Context
+from taskbell.consumer.diagnosis import describe, diagnose, failed
+from taskbell.consumer.errors import CommitUnknown, EffectSeen, LeaseLost, Reject, RetryLater
+from taskbell.consumer.registry import Handler, Registration
+from taskbell.consumer.result import storable_result
+from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.interruption import asked_to_stop
-from taskbell.shared.lifecycle import Completed, Failed, Outcome, Rejected, Snoozed
-from taskbell.shared.limits import RESULT_BYTES
+from taskbell.shared.lifecycle import Completed, Outcome, Rejected, Released, Snoozed
+
+_AWAY_SECONDS = (0.25, 0.75)
 
 
 class UnreadablePayload(Reject):
     """The payload does not fit the typed task; it will not read better next time."""
 
 
-class UnstorableResult(Reject):
-    """The handler returned what cannot be kept; it ran, and trying again would not help."""
+async def execute(
+    registration: Registration, context: Context, payload: object, threads: ThreadPoolExecutor
+) -> Outcome:
+    """Run the handler; an interruption of this coroutine is left to the caller."""
+
+    async def run() -> object:
+        argument = _read(registration, payload)
+        if registration.runs_on_loop:
+            return await registration.handler(context, argument)
+        return await asyncio.get_running_loop().run_in_executor(
+            threads, call, registration.handler, context, argument
+        )
+
+    return await outcome_of(run)
 
 
-async def execute(registration: Registration, lease: Lease, threads: ThreadPoolExecutor) -> Outcome:
-    """Run the handler of ``lease``; an interruption of this coroutine is left to the caller."""
+async def outcome_of(run: Callable[[], Awaitable[object]]) -> Outcome:
+    """Run this and say what came of it."""
     try:
-        argument = _read(registration, lease.payload)
-        return Completed(_storable(await _run(registration, lease, argument, threads)))
+        return Completed(storable_result(await run()))
     except RetryLater as later:
-        return Snoozed(later.after)
+        return Snoozed(later.after, later.hold == "queue")
     except Reject as error:
         return Rejected(diagnose(error))
+    except EffectSeen:
+        return Completed()
+    except (LeaseLost, CommitUnknown, DatabaseAway):  # of an effect: no fault of the handler's
+        return Released(random.uniform(*_AWAY_SECONDS))  # noqa: S311 - jitter
     except asyncio.CancelledError as error:
         if asked_to_stop():
             raise
-        return Failed(diagnose(error))  # the handler let a cancellation of its own escape
+        return failed(error)  # the handler let a cancellation of its own escape
     except BaseException as error:  # noqa: BLE001 - SystemExit too ends this attempt, not the worker
-        return Failed(diagnose(error))
+        return failed(error)
 
 
-def _read(registration: Registration, payload: object) -> object:
-    try:
-        return registration.read(payload)
-    except pydantic.ValidationError as error:
-        raise UnreadablePayload(describe(error)) from error
-
-
-async def _run(
-    registration: Registration, lease: Lease, argument: object, threads: ThreadPoolExecutor
-) -> object:
-    if registration.runs_on_loop:
-        return await registration.handler(lease.context, argument)
-    return await asyncio.get_running_loop().run_in_executor(
-        threads, _call, registration, lease, argument
-    )
-
-
-def _call(registration: Registration, lease: Lease, argument: object) -> object:
+def call(handler: Handler, context: Context, argument: object) -> object:
+    """Call a handler that is not ``async def``, on the thread for it."""
     try:
         # A context of its own: a pool's thread would show one task what another left behind.
-        result = contextvars.Context().run(registration.handler, lease.context, argument)
+        result = contextvars.Context().run(handler, context, argument)
     except (StopIteration, GeneratorExit) as error:  # no future carries these as what they are
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
     if inspect.iscoroutine(result):
@@ -75,11 +77,8 @@ def _call(registration: Registration, lease: Lease, argument: object) -> object:
     return result
 
 
-def _storable(result: object) -> str | None:
-    if result is None:
-        return None
+def _read(registration: Registration, payload: object) -> object:
     try:
-        return encode(result, RESULT_BYTES)
-    except InvalidTask as error:  # the rules of payloads, whose words name a payload
-        where = error.field.removeprefix("payload")
-        raise UnstorableResult(f"the result{where}: {error.problem}") from error
+        return registration.read(payload)
+    except pydantic.ValidationError as error:
+        raise UnreadablePayload(describe(error)) from error

@@ -19,6 +19,7 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, TasksClaimed
 from taskbell.shared.ids import TaskId
 from taskbell.shared.maintenance.promote import Promoter
+from taskbell.shared.points import AFTER_CLAIM, BEFORE_CLAIM
 
 _AWAY_INTERVAL = 0.2
 _GATHER_SECONDS = 0.005
@@ -107,11 +108,14 @@ class Intake:
     async def _claim_noted(self, free: int) -> list[Lease]:
         taken = self._noted.take(free)
         handles = [each.handle for each in taken.finished]
+        self._observe(BEFORE_CLAIM)
         try:
             leases = await self._claims.by_ids(taken.task_ids, free)
         except (DatabaseAway, psycopg.Error):
             self._give_back(handles)
             raise
+        if leases:
+            self._observe(AFTER_CLAIM)
         # Claim committed, then ack: acked first, a crash in between would leave the tasks to the
         # next poll or the mark's expiry.
         if self.subscription is not None:
@@ -159,8 +163,10 @@ class Intake:
         random.shuffle(self._queues)  # no queue is always looked at last
         for queue in self._queues:
             if len(leases) < free and not self._ended:
+                self._observe(BEFORE_CLAIM)
                 leases += await self._claims.by_queue(queue, free - len(leases))
         if leases:
+            self._observe(AFTER_CLAIM)
             self._observe(TasksClaimed("poll", len(leases)))
         return leases
 

@@ -32,8 +32,9 @@ _RECONNECT_SECONDS = 0.5
 _UNANSWERED_SECONDS = 5.0
 _FRAMES = 30
 
-Report = Callable[[Lease, str], None]
-"""Called on the event loop with ``lost`` or ``cancel``."""
+Report = Callable[[Lease, str, int | None], None]
+"""Called on the event loop with ``lost`` or ``cancel``; for ``lost`` with the task's attempt now,
+if it is known."""
 
 
 class KeeperDied(RuntimeError):
@@ -151,9 +152,10 @@ class Keeper:
             return
         finally:
             self._unanswered_at = None
+        current = self._current([e for e in due if answers[e.task_id, e.attempt] == "lost"])
         with self._lock:
             for each in due:
-                self._take_answer(each, answers[each.task_id, each.attempt], started)
+                self._take_answer(each, answers[each.task_id, each.attempt], started, current)
 
     def _ask(self, due: list[Lease]) -> dict[tuple[object, int], str]:
         connection = self._connection
@@ -169,7 +171,20 @@ class Keeper:
         rows = connection.execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()
         return {(row.task_id, row.attempt): row.answer for row in rows}
 
-    def _take_answer(self, each: Lease, answer: str, started: float) -> None:
+    def _current(self, lost: list[Lease]) -> dict[object, int]:
+        """Ask which attempt these tasks are at; for people, so no answer is an answer."""
+        if not lost or self._connection is None:
+            return {}
+        parameters = {"task_ids": [each.task_id for each in lost]}
+        try:
+            rows = self._connection.execute(statements.CURRENT.for_psycopg, parameters).fetchall()
+        except psycopg.Error:
+            return {}
+        return {row.task_id: row.attempt for row in rows}
+
+    def _take_answer(
+        self, each: Lease, answer: str, started: float, current: dict[object, int]
+    ) -> None:
         if each not in self._held:  # settled meanwhile
             return
         match answer:
@@ -177,11 +192,13 @@ class Keeper:
                 each.deadline = started + each.seconds
                 self._held[each] = each.deadline - _beat_before(each)
             case "busy":
+                if each.told.stage.holds:  # by our own effect: nobody can take what is locked
+                    each.deadline = started + each.seconds
                 self._held[each] = time.monotonic() + _BUSY_SECONDS
             case _:
                 del self._held[each]
         if answer in {"lost", "cancel"}:
-            self._loop.call_soon_threadsafe(self._report, each, answer)
+            self._loop.call_soon_threadsafe(self._report, each, answer, current.get(each.task_id))
 
 
 def _beat_before(lease: Lease) -> float:

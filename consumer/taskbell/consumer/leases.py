@@ -35,6 +35,10 @@ class Lease:
     """Seconds from its announcement to its claim; None if nobody announced it."""
     claimed_at: float = field(default_factory=time.monotonic)
 
+    def remaining(self) -> float:
+        """Seconds that are left of it."""
+        return min(self.seconds, self.deadline - time.monotonic())
+
     def age(self) -> float:
         """Seconds since it was claimed."""
         return time.monotonic() - self.claimed_at

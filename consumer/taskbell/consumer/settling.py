@@ -20,6 +20,8 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Diagnosis, Settlement
+from taskbell.shared.points import AFTER_SETTLE, BEFORE_SETTLE
+from taskbell.shared.statements import lease, queue
 from taskbell.shared.statements import settlement as statements
 
 _GROUP = 200
@@ -30,8 +32,7 @@ _REFUSED = Diagnosis(
     "Postgres refused what the attempt left behind; see the worker's log",
     "",
 )
-# SQLSTATE classes that blame the row: data, integrity, a limit, a trigger's own words; None: it
-# could not even be sent.
+# SQLSTATE classes that blame the row: data, integrity, limits, triggers; None: it was never sent.
 _ROW_IS_TO_BLAME = {None, "22", "23", "54", "P0"}
 
 
@@ -45,8 +46,9 @@ class Ended:
 
 Answers = dict[tuple[UUID, int], str]
 
-Settled = Callable[[Ended, str | None], None]
-"""Called with what each attempt's task became, or None: the lease was lost."""
+Settled = Callable[[Ended, str | None, int | None], None]
+"""Called with what each attempt's task became, or None: the lease was lost. Then, if it is known,
+with the attempt the task is at."""
 
 
 class Settler:
@@ -96,12 +98,14 @@ class Settler:
             await self._some.wait()
             size = min(self._size, len(self._waiting))
             self._group = [self._waiting.popleft() for _ in range(size)]
+            self._observe(BEFORE_SETTLE)
             try:
                 answers = await self._settle_many(self._group)
             except (DatabaseAway, psycopg.Error) as error:
                 await self._put_off(error)
             else:
-                self._answered(answers)
+                self._observe(AFTER_SETTLE)
+                self._answered(answers, await self._current(self._group, answers))
 
     async def _put_off(self, error: DatabaseAway | psycopg.Error) -> None:
         self._away = isinstance(error, DatabaseAway)
@@ -111,7 +115,7 @@ class Settler:
         self._group = []
         await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
 
-    def _answered(self, answers: Answers) -> None:
+    def _answered(self, answers: Answers, current: dict[UUID, int]) -> None:
         if self._away:
             self._away = False
             self._observe(DatabaseFound("settle"))
@@ -121,12 +125,41 @@ class Settler:
             self._some.clear()
             self._none.set()
         for each in group:
-            self._settled(each, _status(each.settlement, answers.get(_fence(each), "lost")))
+            status = _status(each.settlement, answers.get(_fence(each), "lost"))
+            self._settled(each, status, current.get(each.lease.task_id))
+
+    async def _current(self, group: Sequence[Ended], answers: Answers) -> dict[UUID, int]:
+        """Ask which attempt the lost tasks are at; for people, so no answer is an answer."""
+        lost = [e.lease.task_id for e in group if answers.get(_fence(e), "lost") == "lost"]
+        try:
+            rows = await self._connection.run(lease.CURRENT, task_ids=lost) if lost else []
+        except (DatabaseAway, psycopg.Error):
+            return {}
+        return {row.task_id: row.attempt for row in rows}
 
     async def _settle_many(self, group: Sequence[Ended]) -> Answers:
         answers = await self._settle_plain([each for each in group if _is_plain(each.settlement)])
+        for each in group:
+            if each.settlement.hold_queue:
+                answers |= await self._settle_holding(each)
         # A plain completion that was not answered asks the general statement why.
-        return answers | await self._settle_any([e for e in group if _fence(e) not in answers])
+        answers |= await self._settle_any([e for e in group if _fence(e) not in answers])
+        # One that waited for a lease to be deleted read the task as it was before: ask again.
+        lost = [each for each in group if answers.get(_fence(each)) == "lost"]
+        return answers | await self._settle_any(lost)
+
+    async def _settle_holding(self, each: Ended) -> Answers:
+        """Settle one and hold its queue, in one transaction; answers nothing if it was lost."""
+        one = each.settlement
+        fence: dict[str, object] = {
+            "task_id": one.task_id,
+            "attempt": one.attempt,
+            "worker_id": self._worker_id,
+        }
+        settling = (statements.SETTLE, {"worker_id": self._worker_id, **_columns([each])})
+        holding = (queue.HOLD, {**fence, "delay": one.delay})
+        rows = await self._connection.run_in_one((holding, settling))
+        return {(row.task_id, row.attempt): row.answer for row in rows}
 
     async def _settle_plain(self, group: Sequence[Ended]) -> Answers:
         if not group:

@@ -30,6 +30,7 @@ from taskbell.shared.ids import TaskId
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.maintenance.promote import Promoter
 from taskbell.shared.outage import Outage
+from taskbell.shared.points import AFTER_PUBLISH, BEFORE_MARK, BEFORE_PUBLISH
 from taskbell.shared.statements import outbox
 
 _PURPOSE = "relay"
@@ -146,12 +147,16 @@ class Relay:
                     # would skip an entry that a mark still locks, and spend the announcement.
                     batch = lane.batch(self._batch)
                     marked = await self._mark(lane, batch)
+                    if marked:
+                        self._observe(BEFORE_PUBLISH)
                     full = full or len(marked) == self._batch
                     for announcement in coalesce(lane.queue, marked):
                         publishing = background.create_task(self._publisher.publish(announcement))
                         sent.append(_Sent(lane, announcement, publishing))
             except (DatabaseAway, psycopg.Error) as error:
                 trouble = error  # what is marked is published all the same
+        if sent:
+            self._observe(AFTER_PUBLISH)
         tasks = self._judge(sent)
         if trouble is not None:
             raise trouble
@@ -171,6 +176,7 @@ class Relay:
             if fate is not Fate.CUT:  # the publisher tells of that
                 self._observe(AnnouncementRefused(lane.queue, 0, fate))
             return []
+        self._observe(BEFORE_MARK)
         return await self._connection.run(
             outbox.ANNOUNCE,
             queue=lane.queue,

@@ -161,13 +161,34 @@ class TaskFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
-    """A worker no longer holds the lease it ran under; what it still writes is refused."""
+    """A worker no longer holds the lease it ran under; what it still writes is refused.
+
+    ``current_attempt``: the task's attempt now, if it could be found out; the same as ``attempt``
+    means that the lease ran out or was ended, and nobody has claimed the task since.
+    """
 
     level: ClassVar[Level] = Level.WARNING
     task_id: UUID
     attempt: int
     type: str
     noticed_by: str
+    current_attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredAfterEffect(Event):
+    """A handler raised, or returned a result, after its effect had settled the task.
+
+    The task stays completed; ``error`` is sanitised and bounded.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    task_id: UUID
+    attempt: int
+    type: str
+    correlation_id: str | None
+    error_class: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)

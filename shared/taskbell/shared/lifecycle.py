@@ -60,6 +60,8 @@ class Failed:
     """The handler failed and may be tried again."""
 
     diagnosis: Diagnosis
+    descent: tuple[str, ...] = ()
+    """The exception's class and its parents by name: what a retry policy is chosen by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Snoozed:
     """The handler asked to run again in ``seconds``, at no cost of a try."""
 
     seconds: float
+    hold_queue: bool = False
+    """Nothing of the task's queue is claimed until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class Settlement:
     delay: float = 0.0
     result: str | None = None
     diagnosis: Diagnosis | None = None
+    hold_queue: bool = False
 
 
 def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) -> Settlement:
@@ -109,12 +114,12 @@ def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) ->
     match outcome:
         case Completed(result):
             return Settlement(task_id, attempt, "completed", result=result)
-        case Failed(diagnosis):
+        case Failed(diagnosis, _):
             return Settlement(task_id, attempt, "retry", delay=retry_after, diagnosis=diagnosis)
         case Rejected(diagnosis):
             return Settlement(task_id, attempt, "fail", diagnosis=diagnosis)
-        case Snoozed(seconds):
-            return Settlement(task_id, attempt, "snooze", delay=seconds)
+        case Snoozed(seconds, hold_queue):
+            return Settlement(task_id, attempt, "snooze", delay=seconds, hold_queue=hold_queue)
         case Released(seconds):
             return Settlement(task_id, attempt, "release", delay=seconds)
         case Stopped():

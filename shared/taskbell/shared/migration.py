@@ -23,9 +23,18 @@ from sqlalchemy.exc import DBAPIError
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
+from taskbell.shared.migrations.script import statements
 from taskbell.shared.schema import SchemaState, compare
 
-__all__ = ["LockedOutError", "MigrationError", "check", "sql", "upgrade"]
+__all__ = [
+    "LockedOutError",
+    "MigrationError",
+    "check",
+    "effect_table_sql",
+    "install_effects",
+    "sql",
+    "upgrade",
+]
 
 ENVIRONMENT: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = (ENVIRONMENT / "versions",)
@@ -74,6 +83,34 @@ def sql() -> str:
     with _ALEMBIC:
         command.upgrade(_config(output_buffer=script), "head", sql=True)
     return script.getvalue()
+
+
+def effect_table_sql() -> str:
+    """Give the script for a business database that is to hold dedup keys; may run repeatedly."""
+    return "".join(f"{each};\n" for each in _effect_statements())
+
+
+def install_effects(url: str) -> None:
+    """Make the table of dedup keys alone, in a business database; a no-op when it is there.
+
+    Not for taskbell's own database, whose migrations bring it. Raises `MigrationError`.
+    """
+    with _transaction(_address(url)) as connection:
+        for statement in _effect_statements():
+            connection.execute(text(statement))
+
+
+def _effect_statements() -> list[str]:
+    made = [each for each in statements("0001_record.sql") if f"{SCHEMA}.effect" in each]
+    lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}.effect', 0))"
+    schema = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
+    return [lock, schema, *(_unless_there(each) for each in made)]
+
+
+def _unless_there(statement: str) -> str:
+    for made in ("CREATE TABLE", "CREATE INDEX"):
+        statement = statement.replace(f"{made} ", f"{made} IF NOT EXISTS ")
+    return statement
 
 
 def check(url: str) -> SchemaState:

@@ -47,7 +47,7 @@ async def settled(url: str, reports: Reports, *group: Ended) -> dict[UUID, str |
     """Settle a group through a settler of its own."""
     answers: dict[UUID, str | None] = {}
 
-    def note(each: Ended, status: str | None) -> None:
+    def note(each: Ended, status: str | None, _current: int | None) -> None:
         answers[each.lease.task_id] = status
 
     settler = Settler(DedicatedConnection(Database(url), "settle"), WORKER, reports, note)

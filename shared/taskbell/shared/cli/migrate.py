@@ -25,23 +25,49 @@ Check = Annotated[
 ]
 
 
+EffectsOnly = Annotated[
+    bool,
+    typer.Option(
+        "--effects-only",
+        help="Make the table of dedup keys alone, in a business database that has effects.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command("migrate")(migrate)
 
 
-def migrate(*, database_url: DatabaseUrl = None, sql: Sql = False, check: Check = False) -> None:
+def migrate(
+    *,
+    database_url: DatabaseUrl = None,
+    sql: Sql = False,
+    check: Check = False,
+    effects_only: EffectsOnly = False,
+) -> None:
     """Bring the database's schema to what this version needs; any number may run it at once."""
-    if sql and check:
-        fail("--sql prints a script and --check asks a database: choose one", code=2)
+    if check and (sql or effects_only):
+        fail("--check asks a database, and only that: choose one", code=2)
     if sql:
-        typer.echo(migration.sql(), nl=False)
+        typer.echo(migration.effect_table_sql() if effects_only else migration.sql(), nl=False)
         return
     if not database_url:
         fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
+    if effects_only:
+        _install_effects(database_url)
+        return
     state = _reached(database_url, only_look=check)
     if not state.ready:
         fail(str(state))
     typer.echo(str(state))
+
+
+def _install_effects(database_url: str) -> None:
+    try:
+        migration.install_effects(database_url)
+    except MigrationError as error:
+        fail(str(error))
+    typer.echo("the table of dedup keys is there")
 
 
 def _reached(database_url: str, *, only_look: bool) -> SchemaState:

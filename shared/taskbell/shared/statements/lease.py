@@ -40,3 +40,9 @@ WHERE l.worker_id = :worker_id AND l.task_id <> ALL (CAST(:known AS uuid[]))
 
 Rows are those of a claim, with the seconds that remain.
 """
+
+CURRENT = Statement("""
+SELECT t.id AS task_id, t.attempt_count AS attempt
+FROM taskbell.task t WHERE t.id = ANY (CAST(:task_ids AS uuid[]))
+""")
+"""Which attempt each task is at, for whoever lost one."""

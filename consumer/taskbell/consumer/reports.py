@@ -1,0 +1,79 @@
+"""What is reported of attempts, as events."""
+
+from taskbell.consumer.diagnosis import diagnose
+from taskbell.consumer.leases import Lease
+from taskbell.consumer.result import UnstorableResult
+from taskbell.shared.events import (
+    IgnoredAfterEffect,
+    LeaseLost,
+    Observer,
+    TaskFailed,
+    TaskSettled,
+)
+from taskbell.shared.lifecycle import Completed, Diagnosis, Failed, Outcome, Rejected
+
+
+class Reports:
+    """Tells the observer of one worker what became of its attempts."""
+
+    def __init__(self, observe: Observer) -> None:
+        self._observe = observe
+
+    def settled(self, lease: Lease, status: str) -> None:
+        """The task became ``status``."""
+        context = lease.context
+        settled = TaskSettled(
+            task_id=lease.task_id,
+            attempt=lease.attempt,
+            type=context.type,
+            queue=context.queue,
+            correlation_id=context.correlation_id,
+            status=status,
+            seconds=lease.age(),
+            announced_for=lease.announced_for,
+        )
+        self._observe(settled)
+
+    def lost(self, lease: Lease, noticed_by: str, current: int | None) -> None:
+        """Somebody else has the task, or may; ``current`` is the attempt it is at."""
+        kind = lease.context.type
+        self._observe(LeaseLost(lease.task_id, lease.attempt, kind, noticed_by, current))
+
+    def failed(self, lease: Lease, outcome: Outcome) -> None:
+        """The handler raised, if it did."""
+        if isinstance(outcome, Failed | Rejected):
+            context, diagnosis = lease.context, outcome.diagnosis
+            failed = TaskFailed(
+                task_id=lease.task_id,
+                attempt=lease.attempt,
+                type=context.type,
+                correlation_id=context.correlation_id,
+                error_class=diagnosis.error_class,
+                error=diagnosis.error,
+            )
+            self._observe(failed)
+
+    def ignored(self, lease: Lease, outcome: Outcome | None) -> None:
+        """What the handler did after its effect does not count, if it did anything."""
+        diagnosis = _ignored(outcome)
+        if diagnosis is not None:
+            context = lease.context
+            ignored = IgnoredAfterEffect(
+                task_id=lease.task_id,
+                attempt=lease.attempt,
+                type=context.type,
+                correlation_id=context.correlation_id,
+                error_class=diagnosis.error_class,
+                error=diagnosis.error,
+            )
+            self._observe(ignored)
+
+
+def _ignored(outcome: Outcome | None) -> Diagnosis | None:
+    match outcome:
+        case Failed(diagnosis) | Rejected(diagnosis):
+            return diagnosis
+        case Completed(result) if result is not None:
+            return diagnose(UnstorableResult("returned after the effect: set effect.result"))
+        case _:
+            return None

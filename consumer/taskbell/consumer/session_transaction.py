@@ -1,0 +1,152 @@
+"""Effects through SQLAlchemy; loaded by the first of them, since SQLAlchemy costs half a second."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from taskbell.consumer.errors import InvalidEffect
+from taskbell.consumer.transaction import Ask, Command, Isolation
+from taskbell.shared.database import Database
+from taskbell.shared.errors import DatabaseAway
+
+_KEPT = 20
+_NOT_YOURS = "the effect commits at the end of its block, or rolls back if the block raises"
+
+
+class EffectSession(Session):
+    """A session whose transaction is its effect's alone to end; savepoints are the handler's."""
+
+    def commit(self) -> None:
+        """Refuse."""
+        raise InvalidEffect(_NOT_YOURS)
+
+    def rollback(self) -> None:
+        """Refuse."""
+        raise InvalidEffect(f"{_NOT_YOURS}; begin_nested() makes a savepoint")
+
+    def open(self, isolation: Isolation) -> None:
+        """Begin at this isolation level, whatever the engine's own."""
+        self.connection(execution_options={"isolation_level": isolation})
+        self.info["effect"] = self.get_transaction()
+
+    def require_open(self) -> None:
+        """Refuse to go on in any transaction but the one that was begun."""
+        if self.get_transaction() is not self.info["effect"]:
+            raise InvalidEffect(_NOT_YOURS)
+
+    def end(self, command: Ask) -> None:
+        """Commit, roll back, give back or break the connection."""
+        match command:
+            case Ask.COMMIT:
+                super().commit()
+            case Ask.DISCARD:
+                self.invalidate()
+            case _:
+                self.close()
+
+    def do(self, command: Command, isolation: Isolation) -> Any:
+        """Do what a plan asks."""
+        match command:
+            case Ask.OPEN:
+                return self.open(isolation)
+            case Ask.FLUSH:
+                self.require_open()
+                return self.flush()
+            case Ask():
+                return self.end(command)
+            case _:
+                clause = command.statement.for_sqlalchemy
+                return self.execute(clause, command.parameters).all()
+
+
+class SessionTransaction:
+    """One effect's Session."""
+
+    def __init__(self, engine: Engine, isolation: Isolation) -> None:
+        _require_psycopg(engine)
+        self.handed = EffectSession(engine, expire_on_commit=False)
+        self._isolation: Isolation = isolation
+
+    def do(self, command: Command) -> Any:
+        """Do what a plan asks."""
+        try:
+            return self.handed.do(command, self._isolation)
+        except (DBAPIError, PoolTimeout) as error:
+            raise _native(error, command) from error
+
+
+class AsyncSessionTransaction:
+    """One effect's AsyncSession."""
+
+    def __init__(self, engine: AsyncEngine, isolation: Isolation) -> None:
+        _require_psycopg(engine.sync_engine)
+        self.handed: AsyncSession = AsyncSession(
+            engine, sync_session_class=EffectSession, expire_on_commit=False
+        )
+        self._isolation: Isolation = isolation
+
+    async def do(self, command: Command) -> Any:
+        """Do what a plan asks; a connection goes back even if that is interrupted."""
+        running = asyncio.ensure_future(self.handed.run_sync(_do, command, self._isolation))
+        try:
+            if command in (Ask.ROLLBACK, Ask.RETURN, Ask.DISCARD):
+                return await asyncio.shield(running)
+            return await running
+        except (DBAPIError, PoolTimeout) as error:
+            raise _native(error, command) from error
+
+
+def make_engine(database: Database, slots: int) -> Engine:
+    """Make an engine on taskbell's own database, with a connection for every slot at most."""
+
+    def connect() -> psycopg.Connection[Any]:
+        connection = database.connect_blocking("effect")
+        connection.autocommit, connection.row_factory = False, tuple_row
+        return connection
+
+    return create_engine("postgresql+psycopg://", creator=connect, **_pool(slots))
+
+
+def make_async_engine(database: Database, slots: int) -> AsyncEngine:
+    """Make the same for the event loop."""
+
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        connection = await database.connect("effect")
+        await connection.set_autocommit(False)
+        connection.row_factory = tuple_row
+        return connection
+
+    return create_async_engine("postgresql+psycopg://", async_creator=connect, **_pool(slots))
+
+
+def _pool(slots: int) -> dict[str, Any]:
+    kept = min(slots, _KEPT)
+    return {"pool_size": kept, "max_overflow": slots - kept, "pool_pre_ping": True}
+
+
+def _do(session: Session, command: Command, isolation: Isolation) -> Any:
+    if not isinstance(session, EffectSession):
+        raise InvalidEffect(_NOT_YOURS)
+    return session.do(command, isolation)
+
+
+def _native(error: DBAPIError | PoolTimeout, command: Command) -> BaseException:
+    """Return the driver's error for what was ours to send; the session's own for a flush."""
+    if isinstance(error, PoolTimeout):
+        return DatabaseAway(str(error))
+    return error.orig if error.orig is not None and command is not Ask.FLUSH else error
+
+
+def _require_psycopg(engine: Engine) -> None:
+    if (engine.dialect.name, engine.dialect.driver) != ("postgresql", "psycopg"):
+        raise InvalidEffect(
+            f"the engine speaks {engine.dialect.name}+{engine.dialect.driver}; "
+            "effects go through postgresql+psycopg"
+        )

@@ -1,0 +1,127 @@
+"""SIGKILL at every point between two writes, under load: nothing is lost, no effect happens twice.
+
+A doomed role works beside a healthy relay and a healthy consumer while tasks keep coming, until it
+kills itself at its point. The healthy ones live through all of it.
+"""
+
+import signal
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from support import practice
+from support.fleet import Fleet, open_fleet
+from support.proof import Proof
+from support.rabbitmq import Vhost
+from support.referee import Referee
+from support.waiting import wait_until
+from taskbell.shared import points
+
+CONSUMER_POINTS = (
+    points.BEFORE_CLAIM,
+    points.AFTER_CLAIM,
+    practice.IN_HANDLER,
+    practice.DURING_DEDUP_INSERT,
+    practice.BEFORE_EFFECT_COMMIT,
+    practice.AFTER_EFFECT_COMMIT,
+    points.BEFORE_SETTLE,
+    points.AFTER_SETTLE,
+)
+RELAY_POINTS = (points.BEFORE_MARK, points.BEFORE_PUBLISH, points.AFTER_PUBLISH)
+AFTER_THE_EFFECT = {practice.AFTER_EFFECT_COMMIT.point, points.BEFORE_SETTLE.point}
+BATCH = 10
+LEAST = 60
+SECONDS = 0.05
+SLOTS = 4
+TIMES = 3
+EFFECTS = """
+SELECT count(*) AS all, count(DISTINCT e.task_id) AS tasks,
+       count(*) FILTER (WHERE e.attempt < t.attempt_count) AS spared
+FROM acceptance.effect e JOIN taskbell.task t ON t.id = e.task_id WHERE e.task_id = ANY (%s)
+"""
+STATUSES = "SELECT DISTINCT status FROM taskbell.task WHERE id = ANY (%s)"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    tmp_path_factory: pytest.TempPathFactory, lasting_database_url: str, lasting_vhost: Vhost
+) -> Iterator[Fleet]:
+    """A healthy relay and a healthy consumer."""
+    directory = tmp_path_factory.mktemp("crashes")
+    for fleet in open_fleet(directory, lasting_database_url, lasting_vhost.url):
+        practice.furnish(fleet.database_url)
+        fleet.launch("relay", "taskbell.relay")
+        fleet.start_consumer("consumer", "support.practice", SLOTS)
+        fleet.wait_for_event("relay", "role_started")
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def referee(fleet: Fleet) -> Referee:
+    """The referee of all crashes."""
+    return Referee(fleet.database_url)
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_doom(fleet: Fleet) -> None:
+    """The log says when this test's doomed role is up, not an earlier one's."""
+    fleet.forget("doomed")
+
+
+def crash(fleet: Fleet, role: str, point: str) -> list[UUID]:
+    """Enqueue batch after batch until the doomed role is gone; returns all ids."""
+    fleet.start("doomed", "support.doomed", role, point, f"--times={TIMES}", f"--slots={SLOTS}")
+    enqueued: list[UUID] = []
+
+    def gone() -> bool:
+        if fleet.ended("doomed") is None or len(enqueued) < LEAST:
+            enqueued.extend(fleet.enqueue(BATCH, SECONDS, task_type="charge"))
+            time.sleep(BATCH * SECONDS / (2 * SLOTS))  # as fast as two consumers can
+            return False
+        return True
+
+    wait_until("the doomed role reaches its point", gone, 60.0)
+    assert fleet.ended("doomed") == -signal.SIGKILL, fleet.tail("doomed")
+    return enqueued
+
+
+def judge(fleet: Fleet, referee: Referee, task_ids: list[UUID]) -> tuple[str, int]:
+    """Nothing lost, nothing twice, no rule broken; returns the figure, and how often a key told."""
+    fleet.wait_until_drained()
+    verdict, count = referee.verdict(task_ids), len(task_ids)
+    assert verdict.violations == []
+    assert (verdict.tasks, verdict.settlements) == (count, count)
+    assert verdict.attempts == count + verdict.reaped
+    assert fleet.rows(STATUSES, task_ids) == [("COMPLETED",)]
+    (effects,) = fleet.rows(EFFECTS, task_ids)
+    assert (effects.all, effects.tasks) == (count, count)
+    figure = f"{count} tasks, {verdict.reaped} begun again, 0 lost, 0 effects twice"
+    return figure, effects.spared
+
+
+@pytest.mark.parametrize("point", [each.point for each in CONSUMER_POINTS])
+def test_a_consumer_that_dies_loses_and_repeats_nothing(
+    point: str, fleet: Fleet, referee: Referee, proof: Proof
+) -> None:
+    task_ids = crash(fleet, "consumer", point)
+
+    figure, spared = judge(fleet, referee, task_ids)
+
+    proof(figure)
+    if point in AFTER_THE_EFFECT:  # begun again although it was done: the dedup key told
+        assert spared > 0
+
+
+@pytest.mark.parametrize("point", [each.point for each in RELAY_POINTS])
+def test_a_relay_that_dies_loses_and_repeats_nothing(
+    point: str, fleet: Fleet, referee: Referee, proof: Proof
+) -> None:
+    task_ids = crash(fleet, "relay", point)
+
+    figure, _ = judge(fleet, referee, task_ids)
+
+    proof(figure)

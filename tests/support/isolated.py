@@ -1,0 +1,74 @@
+"""Handlers for processes of their own, which must be able to import them."""
+
+import asyncio
+import os
+import signal
+import time
+from typing import Any
+
+from sqlalchemy import text
+
+from taskbell.consumer import Consumer, Context, Fixed, Reject
+from taskbell.producer import TypedTask
+
+app = Consumer()
+AT_ONCE = Fixed(0)
+
+
+class Add(TypedTask, type="add"):
+    """A typed payload."""
+
+    numbers: list[int]
+
+
+@app.handler(Add, isolation="process")
+def add(context: Context, task: Add) -> dict[str, Any]:
+    return {"sum": sum(task.numbers), "pid": os.getpid(), "key": context.idempotency_key}
+
+
+@app.handler("add_async", isolation="process")
+async def add_async(_context: Context, payload: list[int]) -> dict[str, int]:
+    await asyncio.sleep(0)
+    return {"sum": sum(payload), "pid": os.getpid()}
+
+
+@app.handler("crash", isolation="process", retry=AT_ONCE)
+def crash(context: Context, payload: dict[str, Any]) -> int:
+    if context.attempt == 1:
+        os.kill(os.getpid(), getattr(signal, payload["signal"]))
+        time.sleep(60)
+    return context.attempt
+
+
+@app.handler("endless", isolation="process", lease=2)
+def endless(_context: Context, payload: dict[str, str]) -> None:
+    with open(payload["pid_file"], "w", encoding="utf-8") as file:  # noqa: PTH123 - short
+        file.write(str(os.getpid()))
+    while True:  # without looking at the context, and without awaiting anything
+        time.sleep(0.01)
+
+
+@app.handler("timed", isolation="process", timeout=0.5, retry=AT_ONCE)
+def timed(context: Context, _payload: object) -> None:
+    if context.attempt == 1:
+        time.sleep(60)
+
+
+@app.handler("hopeless", isolation="process")
+def hopeless(_context: Context, _payload: object) -> None:
+    raise Reject("no such order")
+
+
+@app.handler("effect", isolation="process", lease=1)
+def effect(context: Context, _payload: object) -> None:
+    with context.effect(key="once") as session:
+        session.execute(text("INSERT INTO public.ledger (entry) VALUES ('session')"))
+    time.sleep(1.5)  # longer than the lease that the effect took
+    raise ValueError("too late")
+
+
+@app.handler("effect_async", isolation="process", lease=1)
+async def effect_async(context: Context, _payload: object) -> None:
+    async with context.effect(driver="psycopg", isolation="SERIALIZABLE") as connection:
+        await connection.execute("INSERT INTO public.ledger (entry) VALUES ('connection')")
+        await connection.execute("SELECT pg_sleep(1.5)")
