@@ -16,12 +16,12 @@ COMMANDS = (
     ("url", "code", "sentence"),
     [
         ("", 2, "name the database by --database-url or TASKBELL_DATABASE_URL"),
-        ("geheim", 2, "must begin with one of"),
-        ("mysql://u:geheim@h/x", 2, "must begin with one of"),
-        ("postgresql://u:ge@heim@h/x", 2, "needs %40"),
-        ("postgresql://u:geheim@h:port/x", 2, "cannot be read"),
+        ("geheim", 2, "not a URL of Postgres"),
+        ("mysql://u:geheim@h/x", 2, "not a URL of Postgres"),
+        ("postgresql://u:ge@heim@h/x", 2, "@ must be written %40"),
+        ("postgresql://u:geheim@h:port/x", 2, "its port is no number"),
         ("postgresql://u:geheim@127.0.0.1:1/x", 1, "the database 127.0.0.1:1/x answered: "),
-        ("postgresql://u:geheim@127.0.0.1/x?no_such_option=geheim", 1, "answered: "),
+        ("postgresql://u:geheim@127.0.0.1/x?no_such_option=geheim", 2, "parameters that libpq knows"),
         ("postgresql://u:ge%20heim@/x?host=/nowhere", 1, "answered: "),
     ],
 )

@@ -9,16 +9,16 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import psycopg
 import typer
 
+from taskbell.shared.address import conninfo, where
 from taskbell.shared.cli.ending import fail
 from taskbell.shared.cli.migrate import DatabaseUrl
-from taskbell.shared.database import Database, DedicatedConnection, where
+from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 
 __all__ = ["Actor", "DatabaseUrl", "Yes", "ask", "myself", "require_yes"]
 
 # An operator's statement may read a whole table; the roles' deadline is too short for it.
 _DEADLINE_SECONDS = 300.0
-_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 _NOT_MIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 
 T = TypeVar("T")
@@ -54,17 +54,12 @@ async def _asked(database: Database, verb: Callable[[DedicatedConnection], Await
 
 
 def _parts(url: str) -> SplitResult:
-    """Read the URL; whatever is wrong with it, no part of it is repeated."""
+    """Judge the URL; whatever is wrong with it, no part of it is repeated."""
     try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        fail("the database URL cannot be read", code=2)
-    if parts.scheme not in _SCHEMES:
-        fail(f"the database URL must begin with one of {', '.join(_SCHEMES)}", code=2)
-    if parts.netloc.count("@") > 1:
-        fail("the database URL needs %40 for every @ in its password", code=2)
-    return parts
+        conninfo(url)
+    except ValueError as error:
+        fail(f"the database URL is {error}", code=2)
+    return urlsplit(url)
 
 
 def _reason(error: Exception, parts: SplitResult) -> str:
