@@ -34,8 +34,9 @@ SELECT count(*) AS all, count(DISTINCT e.task_id) AS tasks,
 FROM acceptance.effect e JOIN taskbell.task t ON t.id = e.task_id
 """
 VISIBLE = """
-SELECT (SELECT count(*) FROM acceptance.effect), (SELECT count(*) FROM taskbell.effect),
-       (SELECT count(*) FROM taskbell.task WHERE status = 'COMPLETED')
+SELECT (SELECT count(*) FROM acceptance.effect) AS effects,
+       (SELECT count(*) FROM taskbell.effect) AS keys,
+       (SELECT count(*) FROM taskbell.task WHERE status = 'COMPLETED') AS completed
 """
 SLEPT = "SELECT clock_timestamp() - min(at) >= make_interval(secs => {}) FROM acceptance.run"
 
@@ -68,10 +69,10 @@ def test_a_crash_around_an_effect_leaves_all_of_it_or_nothing(
     assert verdict.violations == []
     assert verdict.settlements == TASKS
     assert len(set(visible)) == 1  # as many effects as keys as completed tasks
-    assert (visible[0] > 0) == (point == practice.AFTER_EFFECT_COMMIT.point)
+    assert (visible.effects > 0) == (point == practice.AFTER_EFFECT_COMMIT.point)
     # Also none by an attempt that did not complete its task.
     assert counted(fleet) == (TASKS, TASKS, 0)
-    proof(f"{visible[0]} visible after the crash; {TASKS} tasks, {TASKS} effects in the end")
+    proof(f"{visible.effects} visible after the crash; {TASKS} tasks, {TASKS} effects in the end")
 
 
 @pytest.mark.parametrize("point", [effects.AFTER_EFFECT.point, practice.BEFORE_EFFECT_COMMIT.point])

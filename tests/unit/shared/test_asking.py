@@ -21,7 +21,11 @@ COMMANDS = (
         ("postgresql://u:ge@heim@h/x", 2, "@ must be written %40"),
         ("postgresql://u:geheim@h:port/x", 2, "its port is no number"),
         ("postgresql://u:geheim@127.0.0.1:1/x", 1, "the database 127.0.0.1:1/x answered: "),
-        ("postgresql://u:geheim@127.0.0.1/x?no_such_option=geheim", 2, "parameters that libpq knows"),
+        (
+            "postgresql://u:geheim@127.0.0.1/x?no_such_option=geheim",
+            2,
+            "parameters that libpq knows",
+        ),
         ("postgresql://u:ge%20heim@/x?host=/nowhere", 1, "answered: "),
     ],
 )
