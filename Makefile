@@ -9,7 +9,7 @@ demo: ## see tasks survive everything (ARGS="…" go to the demo)
 	@compose/bootstrap demo env PYTHONPATH=compose python -m demo $(ARGS)
 
 test: ## run all tests against real servers (PYTEST_ARGS="…" go to pytest)
-	@compose/bootstrap test pytest -n 2 $(PYTEST_ARGS)
+	@compose/bootstrap test pytest -n 3 $(PYTEST_ARGS)
 
 prove: ## prove the promises, one line and one figure each (PYTEST_ARGS="--proof-rounds 5" …)
 	@compose/bootstrap test pytest -q -n 2 tests/proofs $(PYTEST_ARGS)
