@@ -117,11 +117,8 @@ class Node:
 
     def start(self) -> None:
         self._node.start()
-        self._node.wait_ready("RabbitMQ", self._serves, _PATIENCE)
-
-    def _serves(self) -> bool:
-        checks = (("port-listener", str(self._amqp)), ("virtual-hosts",))
-        return all(self._management.answers("health", "checks", *check) for check in checks)
+        listener = ("health", "checks", "port-listener", str(self._amqp))
+        self._node.wait_ready("RabbitMQ", lambda: self._management.answers(*listener), _PATIENCE)
 
     def kill(self) -> None:
         self._node.end(signal.SIGKILL)

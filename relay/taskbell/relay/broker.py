@@ -43,7 +43,8 @@ _REFUSALS: Final = (
 _HEARTBEAT_SECONDS: Final = 15
 _CLOSE_SECONDS: Final = 3.0
 # By then the mark has expired and the tasks were announced again: where nobody consumes, a queue
-# without a policy holds what two windows name, and not a copy for each half minute.
+# without a policy does not grow by a copy for each half minute. RabbitMQ looks at the head of the
+# highest priority alone, though: below others that keep coming nothing expires.
 _EXPIRES_SECONDS: Final = 2 * MARK_SECONDS
 
 

@@ -33,7 +33,7 @@ async def test_an_announcement_is_pleasant_reading(
     assert message.message_id
     assert message.timestamp is not None
     assert message.priority == 7
-    assert message.expiration == 60  # seconds: an unheard queue empties itself
+    assert message.expiration == 60  # seconds: nothing lies about for ever
     assert message.delivery_mode == 2
     assert message.headers == {"queue": "mail", "count": 3}
     assert message.routing_key == "mail"
