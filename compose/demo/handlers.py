@@ -2,24 +2,21 @@
 
 import asyncio
 import os
-from functools import cache
 from html import escape
 from pathlib import Path
 
 from sqlalchemy import update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from demo.shop import Account, Posted, Posting
+from demo.shop import Account, Posting
 from demo.tasks import SendReceipt, UpdateLedger, fails_at_first, is_poison
-from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed
 
 RECEIPTS = "DEMO_RECEIPTS"
 """The variable that names the directory of the receipts."""
 
 LEASE = 3.0
 WORK_SECONDS = 0.02
-RETRY = RetryPolicy(delay=0.5)
+RETRY = Fixed(0.5)
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Receipt {number}</title>
@@ -48,13 +45,10 @@ async def send_receipt(context: Context, task: SendReceipt) -> None:
 
 @app.handler(UpdateLedger, lease=LEASE, retry=RETRY)
 async def update_ledger(context: Context, task: UpdateLedger) -> None:
-    """Post the amount; the dedup key commits with it, so that a second run posts nothing."""
+    """Post the amount in the commit that completes the task; an order is posted once."""
     if fails_at_first(task.order_number) and context.attempt == 1:
         raise ConnectionError("the ledger is closed for lunch")
-    async with sessions().begin() as session:
-        key = insert(Posted).values(order_number=task.order_number).on_conflict_do_nothing()
-        if await session.scalar(key.returning(Posted.order_number)) is None:
-            return
+    async with context.effect(key=f"order-{task.order_number}") as session:
         session.add(Posting(order_number=task.order_number, amount=task.amount))
         charge = update(Account).where(Account.number == task.account)
         await session.execute(charge.values(balance=Account.balance + task.amount))
@@ -64,12 +58,3 @@ async def update_ledger(context: Context, task: UpdateLedger) -> None:
 def receipt_path(directory: Path, order_number: int) -> Path:
     """Name the file of an order's receipt."""
     return directory / f"receipt-{order_number}.html"
-
-
-@cache
-def sessions() -> async_sessionmaker[AsyncSession]:
-    """Give this process's sessions, made when the first task needs one."""
-    engine = create_async_engine(
-        os.environ["TASKBELL_DATABASE_URL"], pool_size=10, pool_pre_ping=True
-    )
-    return async_sessionmaker(engine)

@@ -49,15 +49,6 @@ class Posting(Row):
     amount: Mapped[Decimal] = mapped_column(Numeric(12, 2))
 
 
-class Posted(Row):
-    """The dedup keys: which orders are in the ledger, written in the posting's own transaction."""
-
-    __tablename__ = "posted"
-    __table_args__ = {"schema": SCHEMA}  # noqa: RUF012 - SQLAlchemy's form
-
-    order_number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-
-
 def account_of(number: int) -> int:
     """Which customer places this order."""
     return number % ACCOUNTS

@@ -141,7 +141,7 @@ class Attempts:
             self.settled[lease.context.queue] += 1
             self._reports.settled(lease, "COMPLETED")
         if told.stage is Stage.LOST and attempt.interruption is None:
-            self._lose(attempt, Interruption.LOST, "effect", None)
+            self._reports.lost(lease, "effect", None)
         left = counted(outcome, attempt.interruption, told)
         if left is None:
             self.keeper.forget([lease])

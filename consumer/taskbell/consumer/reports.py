@@ -1,16 +1,37 @@
 """What is reported of attempts, as events."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
 from taskbell.consumer.diagnosis import diagnose
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.result import UnstorableResult
 from taskbell.shared.events import (
-    IgnoredAfterEffect,
+    Event,
     LeaseLost,
+    Level,
     Observer,
     TaskFailed,
     TaskSettled,
 )
 from taskbell.shared.lifecycle import Completed, Diagnosis, Failed, Outcome, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredAfterEffect(Event):
+    """A handler raised, or returned a result, after its effect had settled the task.
+
+    The task stays completed; ``error`` is sanitised and bounded.
+    """
+
+    level: ClassVar[Level] = Level.WARNING
+    task_id: UUID
+    attempt: int
+    type: str
+    correlation_id: str | None
+    error_class: str
+    error: str
 
 
 class Reports:

@@ -176,22 +176,6 @@ class LeaseLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class IgnoredAfterEffect(Event):
-    """A handler raised, or returned a result, after its effect had settled the task.
-
-    The task stays completed; ``error`` is sanitised and bounded.
-    """
-
-    level: ClassVar[Level] = Level.WARNING
-    task_id: UUID
-    attempt: int
-    type: str
-    correlation_id: str | None
-    error_class: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class TypeUnknown(Event):
     """A claimed task has a type this process does not handle; it was released with a delay."""
 

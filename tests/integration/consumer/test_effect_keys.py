@@ -14,8 +14,9 @@ from support.factories import make_tasks
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed
+from taskbell.consumer.reports import IgnoredAfterEffect
 from taskbell.shared import migration
-from taskbell.shared.events import IgnoredAfterEffect, LeaseLost
+from taskbell.shared.events import LeaseLost
 
 AT_ONCE = Fixed(0)
 

@@ -12,9 +12,11 @@ from integration.consumer.ledger import WRITE, WRITE_PLAIN, entries, make_ledger
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed, InvalidEffect, LeaseLost
+from taskbell.consumer.reports import IgnoredAfterEffect
+from taskbell.consumer.transaction import Isolation
 from taskbell.shared.database import conninfo
-from taskbell.shared.events import IgnoredAfterEffect, TaskFailed, TaskSettled
 from taskbell.shared.events import LeaseLost as LeaseLostEvent
+from taskbell.shared.events import TaskFailed, TaskSettled
 
 AT_ONCE = Fixed(0)
 
@@ -36,26 +38,34 @@ def nothing(_context: Context) -> None:
     return
 
 
-async def in_session(context: Context, between: Between = nothing, **terms: Any) -> None:
-    async with context.effect(**terms) as session:
+async def in_session(
+    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
+) -> None:
+    async with context.effect(isolation=isolation) as session:
         await session.execute(WRITE, {"entry": "async session"})
         between(context)
 
 
-def in_blocking_session(context: Context, between: Between = nothing, **terms: Any) -> None:
-    with context.effect(**terms) as session:
+def in_blocking_session(
+    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
+) -> None:
+    with context.effect(isolation=isolation) as session:
         session.execute(WRITE, {"entry": "session"})
         between(context)
 
 
-async def in_connection(context: Context, between: Between = nothing, **terms: Any) -> None:
-    async with context.effect(driver="psycopg", **terms) as connection:
+async def in_connection(
+    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
+) -> None:
+    async with context.effect(driver="psycopg", isolation=isolation) as connection:
         await connection.execute(WRITE_PLAIN, ("async connection",))
         between(context)
 
 
-def in_blocking_connection(context: Context, between: Between = nothing, **terms: Any) -> None:
-    with context.effect(driver="psycopg", **terms) as connection:
+def in_blocking_connection(
+    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
+) -> None:
+    with context.effect(driver="psycopg", isolation=isolation) as connection:
         connection.execute(WRITE_PLAIN, ("connection",))
         between(context)
 
@@ -159,7 +169,10 @@ async def test_the_effect_of_a_holder_that_lost_its_lease_is_rolled_back(
                 raise
 
     else:
-        app.handler("t")(lambda context, _payload: watched(context))
+
+        @app.handler("t")
+        def handle_in_thread(context: Context, _payload: object) -> None:
+            watched(context)
 
     (task_id,) = make_tasks(database_url, type="t")
     async with working(app, database_url, reports):
@@ -177,7 +190,7 @@ async def test_the_effect_of_a_holder_that_lost_its_lease_is_rolled_back(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 async def test_a_stricter_isolation_outlives_heartbeats_in_between(
-    database_url: str, reports: Reports, kind: Kind, isolation: str
+    database_url: str, reports: Reports, kind: Kind, isolation: Isolation
 ) -> None:
     make_ledger(database_url)
     rows(database_url, SLOW_TRIGGER)

@@ -49,9 +49,7 @@ async def test_a_result_that_cannot_be_stored_ends_the_task_for_good(
         await reports.settled(fine)
 
     letters = rows(database_url, "SELECT * FROM taskbell.dead_letter")
-    assert {each.error_class for each in letters} == {
-        "taskbell.consumer.execution.UnstorableResult"
-    }
+    assert {each.error_class for each in letters} == {"taskbell.UnstorableResult"}
     assert all(each.last_error.startswith("the result") for each in letters)
     assert task_of(database_url, fine).result == r"literally \u0000"
 

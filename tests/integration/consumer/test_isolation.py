@@ -11,7 +11,8 @@ from support.factories import make_tasks
 from support.isolated import app
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
-from taskbell.shared.events import IgnoredAfterEffect, LeaseLost, TaskFailed
+from taskbell.consumer.reports import IgnoredAfterEffect
+from taskbell.shared.events import LeaseLost, TaskFailed
 
 
 async def begun(pid_file: Path) -> int:
