@@ -1,16 +1,22 @@
-"""What every proof has: the roles' direct way to the database, a table of effects, the referee."""
+"""What every proof has: processes to start, a table of effects, the referee."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from support.fleet import Fleet
+from support.fleet import Fleet, open_fleet
 from support.practice import furnish
 from support.referee import Referee
 
 
 @pytest.fixture
-def roles_url(database_url: str) -> str:
-    """No pooler: proofs tell connections apart by their names."""
-    return database_url
+def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
+    """Brokerless, which is one process less to start; where RabbitMQ matters a file has its own.
+
+    No pooler: proofs tell connections apart by their names.
+    """
+    yield from open_fleet(tmp_path, database_url, None)
 
 
 @pytest.fixture

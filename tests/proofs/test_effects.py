@@ -50,7 +50,6 @@ def counted(fleet: Fleet) -> tuple[int, int, int]:
 
 
 def doom(fleet: Fleet, point: str, *how: str) -> None:
-    fleet.launch("relay", "taskbell.relay")
     fleet.start("doomed", "support.doomed", "consumer", point, f"--slots={SLOTS}", *how)
 
 
@@ -105,7 +104,6 @@ def test_tasks_with_one_key_have_one_effect_however_many_run_at_once(
         enqueued = Producer().enqueue_many(connection, clones)
     for name in ("consumer-1", "consumer-2"):
         fleet.launch(name, "taskbell.consumer", "support.effects:app")
-    fleet.start_relay()
     fleet.wait_until_drained()
 
     verdict = referee.verdict([each.task_id for each in enqueued])

@@ -1,12 +1,15 @@
 """A worker that stands still for longer than its timeout wakes up to find that it holds nothing."""
 
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from support.fleet import Fleet
+from support.fleet import Fleet, open_fleet
 from support.practice import LEASE
 from support.proof import Proof
+from support.rabbitmq import Vhost
 from support.referee import Referee
 from support.waiting import wait_until
 from taskbell.shared.points import BEFORE_SETTLE
@@ -19,6 +22,12 @@ SELECT extract(epoch FROM clock_timestamp() - min(at)) >= {} FROM acceptance.run
 """
 
 pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, database_url: str, vhost: Vhost) -> Iterator[Fleet]:
+    """With RabbitMQ, which does not know that a frozen worker is."""
+    yield from open_fleet(tmp_path, database_url, vhost.url)
 
 
 def sleep_through(fleet: Fleet, name: str) -> None:

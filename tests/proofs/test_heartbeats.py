@@ -26,7 +26,6 @@ def test_a_task_of_three_timeouts_is_never_redelivered(
 ) -> None:
     for name in ("consumer-1", "consumer-2"):
         fleet.launch(name, "taskbell.consumer", "support.practice:app")
-    fleet.start_relay()
     task_ids = fleet.enqueue(1, seconds=3 * LEASE, task_type=task_type)
 
     beats: set[object] = set()
@@ -62,7 +61,6 @@ async def keeperless(fleet: Fleet, referee: Referee, database_url: str) -> Async
 def hold_until_silenced(fleet: Fleet, proxy: Proxy, task_type: str) -> list[UUID]:
     """The victim begins a long task, somebody else is there, and the heartbeats end."""
     task_ids = fleet.enqueue(1, seconds=60, task_type=task_type)
-    fleet.launch("relay", "taskbell.relay")
     fleet.wait_for_runs(1)
     fleet.start_consumer("heir", "support.practice")
     proxy.silence()

@@ -13,7 +13,7 @@ from support.waiting import wait_until
 
 TRIES = 3
 BEHIND = 100
-# A relay that sleeps sees what has become due within a second; then it queues for the one slot.
+# A worker that sleeps sees what has become due within a second; then it queues for the one slot.
 LATEST = 2.5
 GAPS = """
 SELECT CAST(extract(epoch FROM run.at - failure.failed_at) AS float8) AS seconds
@@ -36,7 +36,6 @@ def test_a_poison_task_backs_off_while_the_100_behind_it_complete(
 ) -> None:
     poison = fleet.enqueue(1, task_type="poison", tries=TRIES)
     healthy = fleet.enqueue(BEHIND, task_type="hold")
-    fleet.launch("relay", "taskbell.relay")
     fleet.start_consumer("consumer", "support.practice", slots=1)
 
     fleet.wait_until_drained()
@@ -66,12 +65,11 @@ def test_a_task_that_kills_every_worker_is_dead_after_its_tries(
 ) -> None:
     tries = 2
     poison = fleet.enqueue(1, task_type="assassin", tries=tries)
-    fleet.launch("relay", "taskbell.relay")
     for victim in range(tries):
         name = f"victim-{victim}"
         fleet.launch(name, "taskbell.consumer", "support.practice:app", "--slots=1")
         wait_until("it kills its worker", partial(gone, fleet, name))
-
+    fleet.start_consumer("undertaker", "support.practice")  # somebody must notice the last death
     fleet.wait_until_drained()
 
     verdict = referee.verdict(poison)

@@ -27,7 +27,7 @@ CREATE TABLE acceptance.effect (
 );
 """
 LEASE: Final = 1.5
-POISON_DELAY: Final = 0.8
+POISON_DELAY: Final = 2.5
 _LOOK_SECONDS: Final = 0.05
 
 IN_HANDLER: Final = PointReached("in the middle of a handler")
