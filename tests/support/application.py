@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.shared.database import conninfo
 
 SCHEMA = """
@@ -28,7 +28,7 @@ LEASE = 3.0
 app = Consumer()
 
 
-@app.handler("record", lease=LEASE, retry=RetryPolicy(delay=0.2))
+@app.handler("record", lease=LEASE, retry=Fixed(delay=0.2))
 async def record(context: Context, payload: dict[str, Any]) -> None:
     """Write that this task started; take as long as the payload says."""
     await book().write(context.task_id, context.attempt)

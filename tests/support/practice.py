@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from support.application import RECORD, book
-from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import Observer, ignore
 from taskbell.shared.points import PointReached
@@ -86,7 +86,7 @@ def application(observe: Observer) -> Consumer:
     app = Consumer()
     for each in (hold, hold_regardless, assassin):
         app.handler(each.__name__, lease=LEASE)(each)
-    app.handler("poison", lease=LEASE, retry=RetryPolicy(delay=POISON_DELAY))(poison)
+    app.handler("poison", lease=LEASE, retry=Fixed(delay=POISON_DELAY))(poison)
 
     @app.handler("charge", lease=LEASE)
     async def charge(context: Context, payload: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from taskbell.consumer.errors import (
     RetryLater,
 )
 from taskbell.consumer.registry import Consumer
-from taskbell.shared.retry import Delays, Exponential, Fixed, RetryPolicy
+from taskbell.shared.retry import Delays, Exponential, Fixed
 
 __all__ = [
     "AttemptTimeout",
@@ -28,5 +28,4 @@ __all__ = [
     "LeaseLost",
     "Reject",
     "RetryLater",
-    "RetryPolicy",
 ]

@@ -113,7 +113,3 @@ def _problem(what: str, seconds: float) -> str | None:
     if 0 <= seconds <= DELAY_SECONDS:
         return None
     return f"{what} has 0 to {DELAY_SECONDS} seconds"
-
-
-# The name that older handlers use.
-RetryPolicy = Fixed

@@ -9,10 +9,10 @@ import pytest
 
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
-from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.producer import TypedTask
 
-AT_ONCE = RetryPolicy(delay=0)
+AT_ONCE = Fixed(delay=0)
 
 
 def nested(depth: int) -> list[Any]:

@@ -9,7 +9,7 @@ import psycopg
 from integration.consumer.wires import proxy_for
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
-from taskbell.consumer import Consumer, Context, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import DatabaseFound, DatabaseLost, LeaseLost
 
@@ -113,7 +113,7 @@ async def test_a_settlement_whose_answer_was_lost_resolves_to_the_truth(
     async def plain(_context: Context, _payload: object) -> None:
         return
 
-    @app.handler("failing", retry=RetryPolicy(delay=3600))
+    @app.handler("failing", retry=Fixed(delay=3600))
     async def failing(_context: Context, _payload: object) -> None:
         raise ValueError("no")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
-from taskbell.consumer import Consumer, Context, Reject, RetryLater, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed, Reject, RetryLater
 from taskbell.producer import TypedTask
 from taskbell.shared.events import TaskFailed, TypeUnknown
 
-AT_ONCE = RetryPolicy(delay=0)
+AT_ONCE = Fixed(delay=0)
 
 
 class Greet(TypedTask, type="greet"):
@@ -74,7 +74,7 @@ async def test_a_retry_waits_for_the_delay_of_its_policy(
 ) -> None:
     app = Consumer()
 
-    @app.handler("slow", retry=RetryPolicy(delay=3600))
+    @app.handler("slow", retry=Fixed(delay=3600))
     async def slow(_context: Context, _payload: object) -> None:
         raise ValueError("later")
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from taskbell.consumer import Consumer, Context, InvalidHandler, RetryPolicy
+from taskbell.consumer import Consumer, Context, Fixed, InvalidHandler
 from taskbell.producer import TypedTask
 
 
@@ -66,7 +66,7 @@ def test_a_lease_outside_its_bounds_is_refused(lease: float) -> None:
 @pytest.mark.parametrize("delay", [-1, float("nan"), 1e300])
 def test_a_retry_delay_outside_its_bounds_is_refused(delay: float) -> None:
     with pytest.raises(InvalidHandler, match="a retry delay has"):
-        Consumer().handler("t", retry=RetryPolicy(delay=delay))(handle)
+        Consumer().handler("t", retry=Fixed(delay=delay))(handle)
 
 
 def test_a_function_that_is_no_handler_is_refused() -> None:
