@@ -13,6 +13,7 @@ from demo.state import Observatory, State
 from demo.view import View
 from services import RabbitMQ
 
+# Other processes send the demo no signal: it looks at their logs and at Postgres, now and then.
 LOOK_SECONDS = 0.2
 # Far more than the work takes: after it, what has not ended counts as lost.
 PATIENCE_SECONDS = 60.0

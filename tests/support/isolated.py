@@ -36,7 +36,7 @@ async def add_async(_context: Context, payload: list[int]) -> dict[str, int]:
 def crash(context: Context, payload: dict[str, Any]) -> int:
     if context.attempt == 1:
         os.kill(os.getpid(), getattr(signal, payload["signal"]))
-        time.sleep(60)
+        time.sleep(60)  # the signal ends it here
     return context.attempt
 
 
@@ -51,7 +51,7 @@ def endless(_context: Context, payload: dict[str, str]) -> None:
 @app.handler("timed", isolation="process", timeout=0.5, retry=AT_ONCE)
 def timed(context: Context, _payload: object) -> None:
     if context.attempt == 1:
-        time.sleep(60)
+        time.sleep(60)  # the timeout ends it here
 
 
 @app.handler("hopeless", isolation="process")

@@ -10,11 +10,30 @@ import aio_pika
 from services import QueueState
 from support.rabbitmq import Vhost
 from support.waiting import wait_until
+from support.workers import Reports
+from taskbell.consumer import Consumer, Context
 from taskbell.shared import wire
+from taskbell.shared.events import TasksClaimed
 from taskbell.shared.ids import TaskId
 from taskbell.shared.topology import EXCHANGE, broker_queue
 
 QUEUE = "taskbell.q.default"
+
+
+def quick() -> Consumer:
+    """An application whose only handler is done at once."""
+    app = Consumer()
+
+    @app.handler("t")
+    async def handle(_context: Context, _payload: object) -> None:
+        return
+
+    return app
+
+
+def doors(reports: Reports) -> list[str]:
+    """By which door each claim that took something came in."""
+    return [each.door for each in reports.of(TasksClaimed) if each.tasks]
 
 
 async def declare(url: str, queue: str = "default") -> None:

@@ -6,27 +6,13 @@ import os
 import aio_pika
 import pytest
 
-from integration.consumer.broker import QUEUE, announce, declare, wait_for_queue
+from integration.consumer.broker import QUEUE, announce, declare, doors, quick, wait_for_queue
 from integration.consumer.wires import proxy_for
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
 from support.workers import Reports, working
 from taskbell.consumer import Consumer, Context, subscription
-from taskbell.shared.events import BrokerFound, BrokerLost, QueueDiffers, TasksClaimed
-
-
-def quick() -> Consumer:
-    app = Consumer()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        return
-
-    return app
-
-
-def doors(reports: Reports) -> list[str]:
-    return [each.door for each in reports.of(TasksClaimed) if each.tasks]
+from taskbell.shared.events import BrokerFound, BrokerLost, QueueDiffers
 
 
 async def test_a_broker_that_was_never_there_keeps_no_task_waiting(

@@ -8,27 +8,13 @@ from uuid import uuid4
 
 import psycopg
 
-from integration.consumer.broker import announce, declare, publish, wait_for_queue
+from integration.consumer.broker import announce, declare, doors, publish, quick, wait_for_queue
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
 from support.workers import Reports, task_of, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared.database import conninfo
-from taskbell.shared.events import BrokerLost, TasksClaimed
-
-
-def quick() -> Consumer:
-    app = Consumer()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        return
-
-    return app
-
-
-def doors(reports: Reports) -> list[str]:
-    return [each.door for each in reports.of(TasksClaimed) if each.tasks]
+from taskbell.shared.events import BrokerLost
 
 
 async def test_an_announced_task_is_claimed_by_its_id_and_acked_before_its_handler_ends(

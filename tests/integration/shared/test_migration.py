@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from services import Postgres
+from support.waiting import wait_until
 from taskbell.shared import migration, schema
 from taskbell.shared.migration import LockedOutError, MigrationError, check, upgrade
 
@@ -53,16 +54,6 @@ def ask(url: str, question: str) -> list[tuple[Any, ...]]:
         return connection.execute(question.encode()).fetchall()
 
 
-def wait_for(answer: Callable[[], Any]) -> Any:
-    """What the question answers as soon as that is anything; asks until then."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if found := answer():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("nothing happened for 30 s")
-
-
 def waiting(url: str, condition: str) -> list[int]:
     """The processes of the server that wait for such a lock in this database."""
     question = f"""SELECT pid FROM pg_locks WHERE NOT granted AND {condition}
@@ -79,7 +70,10 @@ def test_ten_upgrades_at_once_make_one_schema(empty_database_url: str) -> None:
     ):
         gate.execute(f"SELECT pg_advisory_lock({ADVISORY_KEY})".encode())
         running = [pool.submit(upgrade, empty_database_url) for _ in range(10)]
-        wait_for(lambda: len(waiting(empty_database_url, "locktype = 'advisory'")) > 1)
+        wait_until(
+            "two upgrades wait",
+            lambda: len(waiting(empty_database_url, "locktype = 'advisory'")) > 1,
+        )
         gate.execute(f"SELECT pg_advisory_unlock({ADVISORY_KEY})".encode())
 
         errors = [upgraded.exception(timeout=50) for upgraded in running]
@@ -112,12 +106,12 @@ def test_an_upgrade_makes_way_while_a_reader_is_in_front_and_gets_there_after_it
     with ThreadPoolExecutor(1) as threads, connect(database_url, autocommit=False) as reader:
         reader.execute("SELECT count(*) FROM taskbell.task")
         running = threads.submit(upgrade, database_url)
-        first = wait_for(lambda: waiting(database_url, exclusive))
+        first = wait_until("it waits", lambda: waiting(database_url, exclusive))
 
         began = time.monotonic()
         ask(database_url, "SELECT count(*) FROM taskbell.task")
         held_up = time.monotonic() - began
-        wait_for(lambda: set(waiting(database_url, exclusive)) - set(first))
+        wait_until("it tries anew", lambda: set(waiting(database_url, exclusive)) - set(first))
         answer_meanwhile = check(database_url).answer
         reader.rollback()
         running.result(timeout=30)
