@@ -15,7 +15,6 @@ from support.waiting import wait_until
 from taskbell.shared.points import BEFORE_SETTLE
 
 LATEST = 1.0
-POLL_INTERVAL = 5.0
 LONG = 3 * LEASE
 SINCE_FIRST_RUN = """
 SELECT extract(epoch FROM clock_timestamp() - min(at)) >= {} FROM acceptance.run
@@ -59,9 +58,9 @@ def test_a_worker_that_is_frozen_in_mid_task_loses_it_a_timeout_later(
         f"available {delay.reaped:.2f} s and started {delay.started:.2f} s after a timeout of"
         f" {LEASE} s, 1 settlement accepted"
     )
-    assert 0 < delay.reaped <= LATEST
-    # RabbitMQ may hand the announcement to the frozen one, which keeps it; then the poll finds it.
-    assert delay.started <= delay.reaped + POLL_INTERVAL + LATEST
+    assert delay.reaped > 0
+    # RabbitMQ may hand the announcement to the frozen one, which keeps it; then a poll finds it.
+    assert delay.started <= LATEST
 
 
 def test_a_settlement_that_comes_three_timeouts_late_is_refused(

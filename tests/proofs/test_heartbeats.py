@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from support.fleet import Fleet
-from support.practice import LEASE
+from support.practice import CAREFUL_LEASE, LEASE
 from support.proof import Proof
 from support.proxy import Proxy
 from support.referee import Referee
@@ -86,12 +86,12 @@ async def test_a_task_whose_heartbeats_are_cut_off_is_redelivered_a_timeout_late
 async def test_a_handler_whose_heartbeats_are_cut_off_ends_before_anybody_may_take_its_task(
     fleet: Fleet, referee: Referee, keeperless: Proxy, proof: Proof
 ) -> None:
-    task_ids = await asyncio.to_thread(hold_until_silenced, fleet, keeperless, "hold")
+    task_ids = await asyncio.to_thread(hold_until_silenced, fleet, keeperless, "hold_carefully")
 
     verdict = referee.verdict(task_ids)
     assert verdict.violations == []
     assert (verdict.attempts, verdict.reaped, verdict.settlements) == (2, 0, 2)
     first = next(note for note in referee.notes(task_ids) if note.what == "ended")
     left = (first.expires_at - first.at).total_seconds()
-    proof(f"given back {left:.2f} s before its timeout of {LEASE} s")
+    proof(f"given back {left:.2f} s before its timeout of {CAREFUL_LEASE} s")
     assert left > 0

@@ -59,16 +59,16 @@ def hopeless(_context: Context, _payload: object) -> None:
     raise Reject("no such order")
 
 
-@app.handler("effect", isolation="process", lease=1)
+@app.handler("effect", isolation="process", lease=3)
 def effect(context: Context, _payload: object) -> None:
     with context.effect(key="once") as session:
         session.execute(text("INSERT INTO public.ledger (entry) VALUES ('session')"))
-    time.sleep(1.5)  # longer than the lease that the effect took
+    time.sleep(3.5)  # longer than the lease that the effect took
     raise ValueError("too late")
 
 
-@app.handler("effect_async", isolation="process", lease=1)
+@app.handler("effect_async", isolation="process", lease=3)
 async def effect_async(context: Context, _payload: object) -> None:
     async with context.effect(driver="psycopg", isolation="SERIALIZABLE") as connection:
         await connection.execute("INSERT INTO public.ledger (entry) VALUES ('connection')")
-        await connection.execute("SELECT pg_sleep(1.5)")
+        await connection.execute("SELECT pg_sleep(3.5)")

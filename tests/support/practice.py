@@ -26,7 +26,9 @@ CREATE TABLE acceptance.effect (
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 """
-LEASE: Final = 1.5
+LEASE: Final = 2.5
+CAREFUL_LEASE: Final = 10.0
+"""Of this a second is left when the handler is stopped: more than a loaded machine needs."""
 POISON_DELAY: Final = 2.5
 _LOOK_SECONDS: Final = 0.05
 
@@ -86,6 +88,7 @@ def application(observe: Observer) -> Consumer:
     app = Consumer()
     for each in (hold, hold_regardless, assassin):
         app.handler(each.__name__, lease=LEASE)(each)
+    app.handler("hold_carefully", lease=CAREFUL_LEASE)(hold)
     app.handler("poison", lease=LEASE, retry=Fixed(delay=POISON_DELAY))(poison)
 
     @app.handler("charge", lease=LEASE)

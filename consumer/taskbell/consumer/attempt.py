@@ -64,6 +64,11 @@ class Attempt:
             self.running.cancel()
         return first
 
+    @property
+    def told_lost(self) -> bool:
+        """Whether it was told, and reported, that its lease is lost or about to be."""
+        return self.interruption in {Interruption.LOST, Interruption.EXPIRING}
+
     def _tell(self, why: Interruption) -> None:
         match why:
             case Interruption.CANCELLED:

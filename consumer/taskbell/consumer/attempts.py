@@ -140,8 +140,10 @@ class Attempts:
         if told.stage is Stage.SETTLED:
             self.settled[lease.context.queue] += 1
             self._reports.settled(lease, "COMPLETED")
-        if told.stage is Stage.LOST and attempt.interruption is None:
-            self._reports.lost(lease, "effect", None)
+        if told.stage is Stage.LOST and not attempt.told_lost:
+            released = settle(lease.task_id, lease.attempt, Released(), 0.0)
+            self.settler.add(Ended(lease, released, noticed_by="effect"))
+            return
         left = counted(outcome, attempt.interruption, told)
         if left is None:
             self.keeper.forget([lease])
@@ -180,7 +182,7 @@ class Attempts:
         self.keeper.forget([lease])
         self._slot_freed()
         if status is None:
-            self._reports.lost(lease, "settlement", current)
+            self._reports.lost(lease, ended.noticed_by, current)
             return
         self.settled[lease.context.queue] += 1
         self._reports.settled(lease, status)
@@ -211,7 +213,8 @@ class Attempts:
             await asyncio.sleep(_WATCH_SECONDS)
             for attempt in [each for each in self._running if _is_expiring(each.lease)]:
                 if attempt.lease.told.stage is not Stage.SETTLED:
-                    self._lose(attempt, Interruption.EXPIRING, "watchdog", None)
+                    current = attempt.lease.attempt if attempt.lease.remaining() > 0 else None
+                    self._lose(attempt, Interruption.EXPIRING, "watchdog", current)
             self.keeper.check()
             if self._fault is not None:
                 raise self._fault

@@ -17,6 +17,7 @@ from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.outage import without_values
 from taskbell.shared.statements import upkeep
 
 _EVERY = 5.0
@@ -63,7 +64,7 @@ class Census:
         except DatabaseAway:
             return  # whoever claims and settles has said so
         except psycopg.Error as error:
-            self._observe(StatementFailed("census", str(error)))
+            self._observe(StatementFailed("census", without_values(error)))
 
     async def run_once(self) -> None:
         """Report once; raises ``DatabaseAway``."""

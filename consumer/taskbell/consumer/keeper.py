@@ -20,8 +20,9 @@ from psycopg import Connection
 from taskbell.consumer.leases import Lease
 from taskbell.shared.database import Database, cut
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseFound, DatabaseLost, LoopBlocked, Observer
+from taskbell.shared.events import LoopBlocked, Observer
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.outage import Outage
 from taskbell.shared.statements import lease as statements
 
 _BEATS_PER_LEASE = 3
@@ -50,6 +51,7 @@ class Keeper:
         self._database = database
         self._worker_id = worker_id
         self._observe = observe
+        self._outage = Outage("keeper", observe)
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -147,11 +149,12 @@ class Keeper:
         try:
             answers = self._ask(due)
         except (psycopg.Error, DatabaseAway) as error:
-            self._observe(DatabaseLost("keeper", str(error)))
+            self._outage.lost(error)
             self._stopping.wait(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
             return
         finally:
             self._unanswered_at = None
+        self._outage.found()
         current = self._current([e for e in due if answers[e.task_id, e.attempt] == "lost"])
         with self._lock:
             for each in due:
@@ -161,7 +164,6 @@ class Keeper:
         connection = self._connection
         if connection is None or connection.closed:
             connection = self._connection = self._database.connect_blocking("keeper")
-            self._observe(DatabaseFound("keeper"))
         parameters = {
             "task_ids": [each.task_id for each in due],
             "attempts": [each.attempt for each in due],

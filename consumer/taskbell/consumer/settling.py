@@ -17,9 +17,10 @@ import psycopg
 from taskbell.consumer.leases import Lease
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
+from taskbell.shared.events import Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Diagnosis, Settlement
+from taskbell.shared.outage import Outage, without_values
 from taskbell.shared.points import AFTER_SETTLE, BEFORE_SETTLE
 from taskbell.shared.statements import lease, queue
 from taskbell.shared.statements import settlement as statements
@@ -42,6 +43,8 @@ class Ended:
 
     lease: Lease
     settlement: Settlement
+    noticed_by: str = "settlement"
+    """What noticed that the lease is lost; if something else did, nothing is written."""
 
 
 Answers = dict[tuple[UUID, int], str]
@@ -71,7 +74,7 @@ class Settler:
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
-        self._away = False
+        self._outage = Outage("settle", observe)
 
     @property
     def unsettled(self) -> int:
@@ -108,17 +111,14 @@ class Settler:
                 self._answered(answers, await self._current(self._group, answers))
 
     async def _put_off(self, error: DatabaseAway | psycopg.Error) -> None:
-        self._away = isinstance(error, DatabaseAway)
-        self._observe(DatabaseLost("settle", str(error)) if self._away else _failed(error))
+        self._outage.lost(error)
         self._size = max(1, len(self._group) // 2)
         self._waiting += self._group
         self._group = []
         await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
 
     def _answered(self, answers: Answers, current: dict[UUID, int]) -> None:
-        if self._away:
-            self._away = False
-            self._observe(DatabaseFound("settle"))
+        self._outage.found()
         self._size = min(_GROUP, 2 * self._size)
         group, self._group = self._group, []
         if not self._waiting:
@@ -138,6 +138,7 @@ class Settler:
         return {row.task_id: row.attempt for row in rows}
 
     async def _settle_many(self, group: Sequence[Ended]) -> Answers:
+        group = [each for each in group if each.noticed_by == "settlement"]
         answers = await self._settle_plain([each for each in group if _is_plain(each.settlement)])
         for each in group:
             if each.settlement.hold_queue:
@@ -194,7 +195,7 @@ class Settler:
             middle = len(group) // 2
             first = await self._settle_any(group[:middle])
             return first | await self._settle_any(group[middle:])
-        self._observe(_failed(error))
+        self._observe(StatementFailed("settle", without_values(error)))
         (refused,) = group
         if refused.settlement.diagnosis is _REFUSED:
             return {}  # nothing left to leave out: the lease runs out and the reaper decides
@@ -208,13 +209,6 @@ class Settler:
 
 def _blames_a_row(error: psycopg.Error) -> bool:
     return (error.sqlstate[:2] if error.sqlstate else None) in _ROW_IS_TO_BLAME
-
-
-def _failed(error: Exception) -> StatementFailed:
-    if isinstance(error, psycopg.Error) and error.sqlstate:
-        # The primary message names no values; details may.
-        return StatementFailed("settle", f"{error.sqlstate} {error.diag.message_primary}")
-    return StatementFailed("settle", type(error).__name__)
 
 
 def _status(settlement: Settlement, answer: str) -> str | None:

@@ -12,7 +12,8 @@ from taskbell.consumer.intake import Intake
 from taskbell.consumer.leases import Claims, Lease
 from taskbell.consumer.shutdown import Shutdown
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import DatabaseFound, DatabaseLost, Observer, StatementFailed
+from taskbell.shared.events import Observer
+from taskbell.shared.outage import Outage
 
 _AGAIN_SECONDS = 0.5
 _FLUSH_SECONDS = 5.0
@@ -37,7 +38,7 @@ class Worker:
         self._claims = claims
         self._attempts = attempts
         self._shutdown = shutdown
-        self._observe = observe
+        self._outage = Outage("claim", observe)
         self._grace = grace
         self._companions = companions
         self._answered = True
@@ -77,6 +78,7 @@ class Worker:
             except DatabaseAway as error:
                 await self._wait_for_database(error)
             else:
+                self._outage.found()
                 return True
         return False
 
@@ -101,13 +103,10 @@ class Worker:
         if not self._answered:
             self._begin(await self._claims.unknown(self._attempts.known()))
             self._answered = True
-            self._observe(DatabaseFound("claim"))
+            self._outage.found()
 
     async def _wait_for_database(self, error: DatabaseAway | psycopg.Error) -> None:
-        if isinstance(error, DatabaseAway):
-            self._observe(DatabaseLost("claim", str(error)))
-        else:
-            self._observe(StatementFailed("claim", str(error)))
+        self._outage.lost(error)
         pause = random.uniform(0.5, 1.5) * _AGAIN_SECONDS  # noqa: S311 - jitter
         await _first(self._shutdown.asked.wait(), asyncio.sleep(pause))
 
@@ -117,8 +116,10 @@ class Worker:
             async with asyncio.timeout(_FLUSH_SECONDS):
                 await self._intake.stop()
                 await self._adopt()
-        except (DatabaseAway, psycopg.Error, TimeoutError) as error:
-            self._observe(DatabaseLost("claim", str(error)))
+        except (DatabaseAway, psycopg.Error) as error:
+            self._outage.lost(error)
+        except TimeoutError:
+            self._outage.lost(DatabaseAway("no answer while the worker stops"))
         await _first(
             self._attempts.finished(), asyncio.sleep(self._grace), self._shutdown.at_once.wait()
         )

@@ -7,6 +7,13 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DatabaseFound, DatabaseLost, Event, Observer, StatementFailed
 
 
+def without_values(error: Exception) -> str:
+    """Return why a statement was refused, without the row that its details may show."""
+    if isinstance(error, psycopg.Error) and error.sqlstate:
+        return f"{error.sqlstate} {error.diag.message_primary}"
+    return type(error).__name__
+
+
 class Outage:
     """What one purpose has told of its trouble with Postgres. Not for concurrent use."""
 
@@ -21,7 +28,8 @@ class Outage:
         kind = DatabaseLost if away else StatementFailed
         if kind not in self._told:
             self._told.add(kind)
-            self._observe(kind(self._purpose, str(error)))
+            told = str(error) if away else without_values(error)
+            self._observe(kind(self._purpose, told))
 
     def found(self) -> None:
         """Note a success; tell that the database is back if it was away."""

@@ -190,11 +190,11 @@ async def test_what_a_handler_raises_after_its_effect_is_reported_and_no_failure
     make_ledger(database_url)
     app = Consumer()
 
-    @app.handler("async", lease=1)
+    @app.handler("async", lease=3)
     async def in_session(context: Context, _payload: object) -> None:
         async with context.effect() as session:
             await session.execute(WRITE, {"entry": "async"})
-        await asyncio.sleep(1.5)  # longer than the lease that is gone
+        await asyncio.sleep(3.2)  # longer than the lease that is gone
         raise ValueError("too late")
 
     @app.handler("thread")
@@ -220,7 +220,7 @@ async def test_a_cancellation_before_the_effect_leaves_none_and_one_after_it_is_
     make_ledger(database_url)
     app, begun = Consumer(), asyncio.Event()
 
-    @app.handler("before", lease=1)
+    @app.handler("before", lease=3)
     async def before(context: Context, _payload: object) -> None:
         async with context.effect() as session:
             await session.execute(WRITE, {"entry": "before"})

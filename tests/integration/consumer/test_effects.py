@@ -180,6 +180,7 @@ async def test_the_effect_of_a_holder_that_lost_its_lease_is_rolled_back(
 
     assert entries(database_url) == []
     assert (lost.task_id, lost.attempt, lost.noticed_by) == (task_id, 1, "effect")
+    assert lost.current_attempt == 2
     (error,) = told
     assert isinstance(error, LeaseLost)
     assert (error.task_id, error.attempt) == (task_id, 1)

@@ -26,10 +26,10 @@ async def test_a_handler_longer_than_its_lease_starts_once(
 ) -> None:
     app, starts = Consumer(), list[int]()
 
-    @app.handler("long", lease=1)
+    @app.handler("long", lease=3)
     async def long(context: Context, _payload: object) -> None:
         starts.append(context.attempt)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3.5)
 
     (task_id,) = make_tasks(database_url, type="long")
     async with working(app, database_url, reports):
@@ -91,9 +91,9 @@ async def test_a_blocked_loop_keeps_its_lease_and_its_stack_is_named(
 ) -> None:
     app = Consumer()
 
-    @app.handler("rude", lease=1)
+    @app.handler("rude", lease=2)
     async def rude(_context: Context, _payload: object) -> None:
-        time.sleep(4)  # noqa: ASYNC251 - the point of this test
+        time.sleep(8)  # noqa: ASYNC251 - the point of this test
 
     (task_id,) = make_tasks(database_url, type="rude")
     async with working(app, database_url, reports):

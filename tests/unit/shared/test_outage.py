@@ -29,7 +29,7 @@ def test_a_refused_statement_is_told_once_and_is_no_outage() -> None:
         outage.lost(psycopg.ProgrammingError("no"))
         outage.found()
 
-    assert told == [StatementFailed("claim", "no")] * 2
+    assert told == [StatementFailed("claim", "ProgrammingError")] * 2
 
 
 def test_both_kinds_of_trouble_that_alternate_are_told_once_each() -> None:
@@ -40,4 +40,4 @@ def test_both_kinds_of_trouble_that_alternate_are_told_once_each() -> None:
         outage.lost(DatabaseAway("gone"))
         outage.lost(psycopg.ProgrammingError("no"))
 
-    assert told == [DatabaseLost("claim", "gone"), StatementFailed("claim", "no")]
+    assert told == [DatabaseLost("claim", "gone"), StatementFailed("claim", "ProgrammingError")]

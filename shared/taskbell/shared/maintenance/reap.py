@@ -19,7 +19,7 @@ class Reap:
     """
 
     name: ClassVar[str] = "reap"
-    interval: float = 0.5
+    interval: float = 0.3
 
     async def run_once(self, connection: DedicatedConnection) -> LeasesReaped | None:
         """Reap one batch; returns what became of it, if there was any."""

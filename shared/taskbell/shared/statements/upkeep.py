@@ -3,12 +3,18 @@
 from taskbell.shared.statement import Statement
 
 TAKE_DUTY = Statement("""
-INSERT INTO taskbell.duty AS d (name, ran_at) VALUES (:name, clock_timestamp())
+INSERT INTO taskbell.duty AS d (name, ran_at)
+SELECT CAST(:name AS text), clock_timestamp()
+WHERE (SELECT r.ran_at > clock_timestamp() - make_interval(secs => :interval)
+       FROM taskbell.duty r WHERE r.name = :name) IS NOT TRUE
 ON CONFLICT (name) DO UPDATE SET ran_at = EXCLUDED.ran_at
 WHERE d.ran_at <= clock_timestamp() - make_interval(secs => :interval)
 RETURNING d.name, set_config('synchronous_commit', 'off', true)
 """)
-"""Answers a row to exactly one process of the fleet for each interval."""
+"""Answers a row to exactly one process of the fleet for each interval.
+
+Everybody asks several times a second: to be told no is a read, which locks and writes nothing.
+"""
 
 REST_DUTY = Statement("""
 UPDATE taskbell.duty
