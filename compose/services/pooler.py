@@ -20,7 +20,7 @@ from services.guarded import (
     make_directory,
 )
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 60.0
 _CONFIGURATION: Final = """\
 [databases]
 * = host={host} port={port}

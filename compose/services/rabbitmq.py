@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from services.guarded import ServiceError
 from services.management import Management
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 60.0
 _TOTALS: Final = "disable_stats=true&enable_queue_totals=true"
 
 

@@ -11,7 +11,7 @@ from support.rabbitmq import Vhost
 COUNT = 400
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("mishap", [Vhost.purge, Vhost.delete_queues, Vhost.close_connections])
 def test_a_broker_that_forgets_halfway_loses_nothing(
     fleet: Fleet, vhost: Vhost, mishap: Callable[[Vhost], object]
@@ -35,7 +35,7 @@ def brokerless(tmp_path: Path, database_url: str, roles_url: str) -> Iterator[Fl
     yield from open_fleet(tmp_path, database_url, None, roles_url)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_without_a_broker_consumers_find_the_tasks_themselves(brokerless: Fleet) -> None:
     brokerless.start_consumer("consumer-1")
     brokerless.start_consumer("consumer-2")
@@ -52,7 +52,7 @@ def deserted(tmp_path: Path, database_url: str, roles_url: str) -> Iterator[Flee
     yield from open_fleet(tmp_path, database_url, "amqp://127.0.0.1:9/nobody", roles_url)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_broker_that_was_never_there_loses_nothing(deserted: Fleet) -> None:
     deserted.start_relay()
     deserted.start_consumer()

@@ -5,7 +5,7 @@ import pytest
 from support.fleet import Fleet
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_two_relays_and_three_consumers_run_five_thousand_tasks_once_each(fleet: Fleet) -> None:
     for number in (1, 2):
         fleet.start_relay(f"relay-{number}")

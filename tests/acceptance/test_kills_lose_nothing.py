@@ -11,7 +11,7 @@ from support.rabbitmq import Vhost
 
 COUNT = 500
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def half_done(fleet: Fleet) -> None:

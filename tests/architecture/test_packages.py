@@ -162,7 +162,7 @@ def missing(path: Path, body: list[ast.stmt], exported: list[str]) -> list[str]:
     return sorted(name for name in public if not name.startswith("_") and name not in exported)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_producer_brings_the_database_driver_and_no_broker_web_or_command_line(
     producer_environment: Path,
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_producer_brings_the_database_driver_and_no_broker_web_or_command_line
     assert names & UNWANTED == set()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_producer_is_imported_alone(producer_environment: Path) -> None:
     python = str(producer_environment / "python")
     # psycopg in pure Python needs a libpq, which this machine may not have.
@@ -188,7 +188,7 @@ def test_a_producer_is_imported_alone(producer_environment: Path) -> None:
     assert "No module named 'taskbell.relay'" in relay.stderr
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_script_without_the_extra_says_what_to_install(producer_environment: Path) -> None:
     result = run(str(producer_environment / "taskbell"))
 

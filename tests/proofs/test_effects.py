@@ -40,7 +40,7 @@ SELECT (SELECT count(*) FROM acceptance.effect) AS effects,
 """
 SLEPT = "SELECT clock_timestamp() - min(at) >= make_interval(secs => {}) FROM acceptance.run"
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def counted(fleet: Fleet) -> tuple[int, int, int]:

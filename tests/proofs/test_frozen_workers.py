@@ -20,7 +20,7 @@ SINCE_FIRST_RUN = """
 SELECT extract(epoch FROM clock_timestamp() - min(at)) >= {} FROM acceptance.run
 """
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from support.waiting import wait_until
 LATEST = 1.0
 EXPIRES_AT = "SELECT expires_at FROM taskbell.lease"
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("task_type", ["hold", "hold_regardless"], ids=["on the loop", "a thread"])

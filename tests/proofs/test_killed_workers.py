@@ -18,7 +18,7 @@ VICTIMS = ("victim-1", "victim-2")
 HELD = 4
 LATEST = 1.0
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(params=["with RabbitMQ", "brokerless"])

@@ -28,7 +28,7 @@ FROM taskbell.task healthy, acceptance.run second, taskbell.dead_letter dead
 WHERE healthy.type = 'hold' AND second.task_id = dead.task_id AND second.attempt = 2
 """
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_poison_task_backs_off_while_the_100_behind_it_complete(

@@ -18,12 +18,11 @@ from sqlalchemy.engine import make_url
 from services import Pooler
 from support.application import SCHEMA
 from support.rabbitmq import Vhost
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from taskbell.producer import NewTask, Producer
 from taskbell.shared.database import conninfo
 
 _HERE = Path(__file__).resolve().parent.parent
-_PATIENCE = 15.0
 
 
 @dataclass
@@ -73,11 +72,11 @@ class Fleet:
                 [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
             )
 
-    def wait_for_event(self, name: str, event: str, patience: float = 60.0) -> None:
+    def wait_for_event(self, name: str, event: str, patience: float = PATIENCE) -> None:
         """Return when this process has logged the event since it was started."""
         self.wait_for_word(name, f'"event": "{event}"', patience)
 
-    def wait_for_word(self, name: str, word: str, patience: float = 30.0) -> None:
+    def wait_for_word(self, name: str, word: str, patience: float = PATIENCE) -> None:
         """Return when this process has logged these characters since it was started."""
 
         def said() -> bool:
@@ -134,7 +133,7 @@ class Fleet:
     def stop(self, name: str) -> int:
         """SIGTERM; returns the exit code."""
         self._running[name].send_signal(signal.SIGTERM)
-        return self._running.pop(name).wait(_PATIENCE)
+        return self._running.pop(name).wait(PATIENCE)
 
     def close(self) -> None:
         """Stop everything that still runs."""
@@ -143,7 +142,7 @@ class Fleet:
             process.send_signal(signal.SIGCONT)  # a frozen one would not hear it
         for process in self._running.values():
             try:
-                process.wait(_PATIENCE)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -183,11 +182,11 @@ class Fleet:
         """How many handlers have started."""
         return self.ask("SELECT count(*) FROM acceptance.run")
 
-    def wait_for_runs(self, count: int, patience: float = 60.0) -> None:
+    def wait_for_runs(self, count: int, patience: float = PATIENCE) -> None:
         """Return when this many handlers have started."""
         wait_until(f"{count} runs", lambda: self.runs() >= count, patience)
 
-    def wait_for_completion(self, count: int, patience: float = 90.0) -> None:
+    def wait_for_completion(self, count: int, patience: float = PATIENCE) -> None:
         """Return when this many tasks are completed and none is left."""
 
         def completed() -> bool:
@@ -196,7 +195,7 @@ class Fleet:
 
         self._wait(f"{count} tasks completed", completed, patience)
 
-    def wait_until_drained(self, patience: float = 30.0) -> None:
+    def wait_until_drained(self, patience: float = PATIENCE) -> None:
         """Return when no task waits or runs."""
         self._wait("nothing waits or runs", self._drained, patience)
 

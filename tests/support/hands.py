@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from support.waiting import PATIENCE
 from taskbell.shared.database import Database, DedicatedConnection, conninfo
 from taskbell.shared.lifecycle import Verdict
 from taskbell.shared.limits import LEVELS
@@ -144,7 +145,7 @@ class Session:
 
     async def _until(self, condition: str) -> None:
         question = f"SELECT {condition}".encode()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 cursor = await self._observer.execute(question, [self._connection.info.backend_pid])
                 if (await cursor.fetchone())[0]:

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from support.waiting import PATIENCE
 from taskbell.consumer import Consumer
 from taskbell.consumer.assembly import assemble
 from taskbell.consumer.settings import ConsumerSettings
@@ -17,8 +18,6 @@ from taskbell.consumer.shutdown import Shutdown
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import Event, TaskSettled
 from taskbell.shared.ids import new_worker_id
-
-PATIENCE = 40.0
 
 E = TypeVar("E", bound=Event)
 

@@ -9,7 +9,7 @@ import aio_pika
 
 from services import QueueState
 from support.rabbitmq import Vhost
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from support.workers import Reports
 from taskbell.consumer import Consumer, Context
 from taskbell.shared import wire
@@ -38,7 +38,7 @@ def doors(reports: Reports) -> list[str]:
 
 async def declare(url: str, queue: str = "default") -> None:
     """Exchange, queue and binding, as the relay makes them."""
-    connection = await aio_pika.connect(url, timeout=10)
+    connection = await aio_pika.connect(url, timeout=PATIENCE)
     async with connection, connection.channel() as channel:
         wanted = broker_queue(queue)
         await channel.declare_exchange(EXCHANGE, "direct", durable=True)
@@ -55,10 +55,10 @@ async def announce(url: str, *groups: Collection[UUID]) -> None:
 
 async def publish(url: str, *bodies: bytes) -> None:
     """Messages to the default queue, confirmed."""
-    connection = await aio_pika.connect(url, timeout=10)
+    connection = await aio_pika.connect(url, timeout=PATIENCE)
     async with connection, connection.channel() as channel:
         for body in bodies:
-            await channel.default_exchange.publish(aio_pika.Message(body), QUEUE, timeout=10)
+            await channel.default_exchange.publish(aio_pika.Message(body), QUEUE, timeout=PATIENCE)
 
 
 async def wait_for_queue(vhost: Vhost, what: str, when: Callable[[QueueState], bool]) -> None:

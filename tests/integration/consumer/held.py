@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.consumer.context import Context, Told
 from taskbell.consumer.leases import Lease
@@ -54,7 +55,7 @@ async def settled(url: str, reports: Reports, *group: Ended) -> dict[UUID, str |
     for each in group:
         settler.add(each)
     running = asyncio.ensure_future(settler.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await settler.drained()
     running.cancel()
     await settler.close()

@@ -10,6 +10,7 @@ from integration.consumer.broker import QUEUE, announce, declare, doors, quick, 
 from integration.consumer.wires import proxy_for
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
+from support.waiting import PATIENCE
 from support.workers import Reports, working
 from taskbell.consumer import Consumer, Context, subscription
 from taskbell.shared.events import BrokerFound, BrokerLost, QueueDiffers
@@ -23,7 +24,7 @@ async def test_a_broker_that_was_never_there_keeps_no_task_waiting(
     ) as worker:
         await reports.some(BrokerLost)
         ids = make_tasks(database_url, 3, type="t")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await reports.settled(*ids)
         assert await worker.stopped()
 
@@ -46,7 +47,7 @@ async def test_a_deleted_queue_is_declared_again_and_announcements_arrive(
 async def test_a_queue_with_other_arguments_is_told_of_once_and_used(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
-    connection = await aio_pika.connect(vhost.url, timeout=10)
+    connection = await aio_pika.connect(vhost.url, timeout=PATIENCE)
     async with connection, connection.channel() as channel:
         await channel.declare_queue(QUEUE, durable=True)
     async with working(quick(), database_url, reports, amqp_url=vhost.url, poll_interval=60):
@@ -128,7 +129,7 @@ async def test_a_silent_broker_keeps_neither_tasks_nor_the_shutdown_waiting(
         await wait_for_queue(vhost, "it holds ids", lambda queue: queue.unacknowledged > 0)
         proxy.silence()
         go_on.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await reports.settled(first, *others)
             assert await worker.stopped()
 

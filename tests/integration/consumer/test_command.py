@@ -12,7 +12,7 @@ import pytest
 
 from services import Postgres
 from support.factories import make_tasks
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from support.workers import rows, task_of
 
 APPLICATION = """
@@ -83,7 +83,7 @@ def command(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> Command:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE)
     return process.returncode, said
 
 

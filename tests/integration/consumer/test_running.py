@@ -146,7 +146,7 @@ async def test_without_a_broker_the_doorbell_wakes_an_idle_worker(
                 Producer().enqueue(connection, NewTask("t", {}))
                 connection.commit()
             committed = monotonic()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 delays.append(await begun.get() - committed)
 
     assert median(delays) < 0.3  # a safety pass alone comes once a second

@@ -6,6 +6,7 @@ from typing import get_args
 
 from integration.consumer.held import WORKER, ended, lend, settled
 from support.factories import make_tasks
+from support.waiting import PATIENCE
 from support.workers import Reports, rows, task_of
 from taskbell.consumer.settling import Settler
 from taskbell.shared.database import Database, DedicatedConnection
@@ -169,7 +170,7 @@ async def test_a_table_that_cannot_be_written_fails_no_task(
     running = asyncio.ensure_future(settler.run())
     await reports.some(StatementFailed)
     rows(database_url, "ALTER TABLE taskbell.hidden RENAME TO failure")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await settler.drained()
     running.cancel()
     await settler.close()

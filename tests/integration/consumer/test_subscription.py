@@ -100,7 +100,7 @@ async def test_a_saturated_worker_gives_ids_back_and_an_idle_one_takes_them(
             await wait_for_queue(vhost, "both consume", lambda queue: queue.consumers == 2)
             ids = make_tasks(database_url, 4, type="t")
             await announce(vhost.url, *([each] for each in ids))  # two to each, by turns
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await theirs.settled(*ids)
             await wait_for_queue(vhost, "it consumes no more", lambda queue: queue.consumers == 1)
             go_on.set()

@@ -66,7 +66,7 @@ class Ear:
 
     @classmethod
     async def open(cls, url: str, queue: str = "default", *, declare: bool = True) -> Self:
-        ear = cls(await aio_pika.connect(url, timeout=10))
+        ear = cls(await aio_pika.connect(url, timeout=PATIENCE))
         channel = await ear._connection.channel()
         wanted = broker_queue(queue)
         if declare:

@@ -11,6 +11,7 @@ import pytest
 from integration.relay.ear import Ear, Recorder, listening, relaying
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
+from support.waiting import PATIENCE
 from taskbell.producer import Producer
 from taskbell.shared import wire
 from taskbell.shared.database import conninfo
@@ -48,7 +49,7 @@ async def test_the_connection_says_who_it_is(
 
     async with relaying(database_url, vhost.url, observe):
         await observe.some(BrokerFound)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not await asyncio.to_thread(names):
                 continue  # statistics of the management API are late
         (name,) = await asyncio.to_thread(names)

@@ -15,6 +15,7 @@ from services import Postgres
 from support.factories import make_tasks
 from support.proxy import Proxy
 from support.rabbitmq import Vhost
+from support.waiting import PATIENCE
 
 _COMMAND = [sys.executable, "-m", "taskbell.relay"]
 
@@ -52,7 +53,7 @@ async def test_it_announces_until_it_is_asked_to_end(
         with _running(environment) as process:
             await ear.hears(make_tasks(database_url, 3))
             process.send_signal(number)
-            said = process.communicate(timeout=30)[1]
+            said = process.communicate(timeout=PATIENCE)[1]
 
     assert process.returncode == 0
     assert "role_stopped" in said
@@ -67,7 +68,7 @@ def test_a_second_signal_ends_it_at_once(database_url: str, vhost: Vhost) -> Non
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        status = process.wait(timeout=30)
+        status = process.wait(timeout=PATIENCE)
 
     # Whether the first one had time to end it in good order is a race.
     assert status in {0, -signal.SIGTERM, -signal.SIGINT}
@@ -85,7 +86,7 @@ async def test_it_ends_in_time_while_the_broker_is_silent(database_url: str, vho
             make_tasks(database_url)
             await proxy.held_back.wait()
             process.send_signal(signal.SIGTERM)
-            status = process.wait(timeout=20)
+            status = process.wait(timeout=PATIENCE)
 
     assert status == 0
 
@@ -97,7 +98,7 @@ def _said(environment: Mapping[str, str], *arguments: str) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
     )
     return ended.returncode, ended.stderr
 
@@ -161,7 +162,7 @@ def test_a_database_that_is_away_is_waited_for(vhost: Vhost) -> None:
     with _running(environment) as process:
         line = _wait_for_line(process, "database_lost")
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
 
     assert "hush" not in line
     assert (process.returncode, said) == (0, "")  # told to stop before it started anything
@@ -172,7 +173,7 @@ def test_a_broker_that_is_away_is_waited_for(database_url: str) -> None:
     with _running(environment) as process:
         line = _wait_for_line(process, "broker_lost")
         process.send_signal(signal.SIGTERM)
-        status = process.wait(timeout=30)
+        status = process.wait(timeout=PATIENCE)
 
     assert "hush" not in line
     assert status == 0

@@ -8,6 +8,7 @@ import psycopg
 from integration.relay.ear import Recorder, listening, relaying, relaying_as
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
+from support.waiting import PATIENCE
 from taskbell.producer import Producer
 from taskbell.relay import Relay
 from taskbell.relay.pace import Pass
@@ -36,7 +37,7 @@ async def test_a_sleeping_relay_wakes_when_a_producer_rings(
 
 async def _asleep(url: str) -> None:
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not connection.execute(
                 "SELECT FROM taskbell.bell WHERE awake_until <= clock_timestamp()"
                 " AND listen_until > clock_timestamp()"

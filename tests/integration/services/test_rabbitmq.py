@@ -12,7 +12,7 @@ from services import RabbitMQ, ServiceError
 from support.rabbitmq import Vhost
 
 # A node needs ten to twenty seconds to start on a busy machine, and some tests start it twice.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True)

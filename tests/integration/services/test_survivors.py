@@ -15,7 +15,7 @@ import pytest
 
 import services
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 PATIENCE = 90.0
 """Seconds: many times what the end of a server takes on a machine that has nothing else to do."""

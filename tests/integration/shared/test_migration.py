@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from services import Postgres
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from taskbell.shared import migration, schema
 from taskbell.shared.migration import LockedOutError, MigrationError, check, upgrade
 
@@ -76,7 +76,7 @@ def test_ten_upgrades_at_once_make_one_schema(empty_database_url: str) -> None:
         )
         gate.execute(f"SELECT pg_advisory_unlock({ADVISORY_KEY})".encode())
 
-        errors = [upgraded.exception(timeout=50) for upgraded in running]
+        errors = [upgraded.exception(timeout=PATIENCE) for upgraded in running]
 
     assert errors == [None] * 10
     assert ask(empty_database_url, "SELECT version_num FROM taskbell.schema_version") == [("0001",)]
@@ -114,7 +114,7 @@ def test_an_upgrade_makes_way_while_a_reader_is_in_front_and_gets_there_after_it
         wait_until("it tries anew", lambda: set(waiting(database_url, exclusive)) - set(first))
         answer_meanwhile = check(database_url).answer
         reader.rollback()
-        running.result(timeout=30)
+        running.result(timeout=PATIENCE)
 
     assert held_up < 5
     assert answer_meanwhile == "behind"

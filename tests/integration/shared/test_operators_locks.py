@@ -10,6 +10,7 @@ import pytest
 
 from support.factories import make_tasks
 from support.hands import claiming
+from support.waiting import PATIENCE
 from support.workers import rows
 from taskbell.shared import queues
 from taskbell.shared.audit import look
@@ -76,7 +77,7 @@ async def test_operators_and_workers_over_the_same_tasks_never_deadlock(
         }
 
     delays = {"delays": [0.0] * TASKS, "actor": "me"}
-    async with asyncio.timeout(40), asyncio.TaskGroup() as background:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as background:
         for statement, given in (
             (claim.BY_QUEUE, claiming("w", limit=20)),
             (settlement.SETTLE, {}),

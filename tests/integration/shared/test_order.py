@@ -8,6 +8,7 @@ import pytest
 from integration.shared.partitions import ENDS, end_badly, heads, line
 from support.factories import make_tasks
 from support.hands import ENQUEUE, Hands, Session, claiming, hands, session
+from support.waiting import PATIENCE
 from support.workers import rows
 from taskbell.shared import tasks
 from taskbell.shared.database import DedicatedConnection
@@ -210,7 +211,7 @@ async def test_twelve_claimers_of_one_partition_run_it_in_order_and_without_an_e
                 if len(completed) == len(ids):
                     all_done.set()
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as background:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as background:
         for n in range(12):
             background.create_task(work(f"w{n}"))
 

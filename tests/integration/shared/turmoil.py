@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from support.hands import ENQUEUE, Hands, hands, session
+from support.waiting import PATIENCE
 from support.workers import rows
 from taskbell.shared import dead_letters, queues, tasks
 from taskbell.shared.audit import Finding, look
@@ -77,7 +78,7 @@ class Turmoil:
         rows(self.url, RECORD)
         actors = [self._claimer] * CLAIMERS
         actors += [self._caretaker, self._canceller, self._operator, self._auditor]
-        async with asyncio.timeout(self._seconds + 25), asyncio.TaskGroup() as background:
+        async with asyncio.timeout(self._seconds + PATIENCE), asyncio.TaskGroup() as background:
             async with hands(self.url, "setup") as ours:
                 await queues.set_on_dead(ours.connection, HOLD, "hold", actor="me")
             for n, actor in enumerate(actors):
