@@ -67,14 +67,11 @@ def _told(answer: str, *, commits: bool) -> str:
 
 
 def meetings(first: str, second: str) -> Iterator[tuple[str, State, bool]]:
-    """Yield where they meet, and whether the first commits.
+    """Yield every state in which they may meet, and whether the first commits.
 
-    Everywhere, unless neither has anything to do; the first rolls back as well if both have.
+    It rolls back as well where both have something to do.
     """
     for name, (start, _) in STARTS.items():
-        holds = bool(opened(RULES[first], start).holds)
-        wants = bool(RULES[second].run(start, "b").wants)
-        if holds or wants:
-            yield name, start, True
-        if holds and wants:
+        yield name, start, True
+        if opened(RULES[first], start).holds and RULES[second].run(start, "b").wants:
             yield name, start, False

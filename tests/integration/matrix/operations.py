@@ -234,6 +234,6 @@ async def answered(doing: Awaitable[str], session: Session) -> str:
     try:
         async with asyncio.timeout(20):
             return await doing
-    except (psycopg.Error, DatabaseAway) as error:
+    except (psycopg.Error, DatabaseAway, TimeoutError) as error:
         await session.rollback()
         return f"{type(error).__name__}: {error}"

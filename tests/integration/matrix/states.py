@@ -7,6 +7,7 @@ from uuid import UUID
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.ids import new_task_id
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements import audit
 
 WORKER: Final = "w"
 """Who believes to hold the task; a claim is made in the name of its session, ``a`` or ``b``."""
@@ -85,15 +86,16 @@ WAITING: Final = State("PENDING", attempt=0, refunded=0, entry=True)
 DEAD: Final = State("FAILED", refunded=4, letter=True, failure="fail", old=True)
 
 STARTS: Final[dict[str, tuple[State, str]]] = {
-    "waiting": (WAITING, "due, never tried"),
-    "waiting in line": (replace(WAITING, behind="parked"), "the head of its partition"),
+    "waiting": (replace(WAITING, behind="parked"), "due, never tried, the head of its partition"),
     "running": (RUNNING, "the lease of w, attempt 7, lives"),
-    "running in line": (replace(RUNNING, behind="parked"), "the same, with a partition"),
-    "cancelling": (replace(RUNNING, lease=Lease(asked=True)), "its holder is asked to cancel"),
+    "cancelling": (
+        replace(RUNNING, lease=Lease(asked=True), behind="parked"),
+        "its holder is asked to cancel; of a partition",
+    ),
     "expired": (replace(RUNNING, lease=Lease(expired=True)), "the lease has run out"),
     "last try": (
-        replace(RUNNING, refunded=4, lease=Lease(expired=True)),
-        "has run out, and no try is left",
+        replace(RUNNING, refunded=4, lease=Lease(expired=True), behind="parked"),
+        "has run out, and no try is left; of a partition",
     ),
     "taken": (replace(RUNNING, lease=Lease(worker="v")), "the same attempt, of another worker"),
     "taken again": (
@@ -160,7 +162,12 @@ SELECT 1 AS placed
 """)
 """One task, and the one behind it, alone in the tables: reap and prune take what they find."""
 
-LOOK = Statement("""
+LOOK = Statement(f"""
+WITH broken AS (
+{audit.HOT.sql} UNION ALL {audit.RECORD.sql} UNION ALL
+SELECT 'I5 final without an end, or an end that is not final', t.id FROM taskbell.task t
+WHERE (t.finished_at IS NOT NULL) <> (t.status IN ('COMPLETED', 'FAILED', 'CANCELLED'))
+)
 SELECT t.status, COALESCE(t.attempt_count, 0) AS attempt, COALESCE(t.refunded, 0) AS refunded,
        o.task_id IS NOT NULL AS entry, d.task_id IS NOT NULL AS letter, f.outcome AS failure,
        CASE WHEN e.created_at < clock_timestamp() - interval '1 day' THEN 'old'
@@ -170,7 +177,7 @@ SELECT t.status, COALESCE(t.attempt_count, 0) AS attempt, COALESCE(t.refunded, 0
        COALESCE(t.finished_at < clock_timestamp() - interval '1 day', false) AS old,
        CASE WHEN n.parked THEN 'parked' WHEN NOT n.parked THEN 'head' END AS behind,
        l.worker_id, l.attempt AS lease_attempt, l.expires_at <= clock_timestamp() AS expired,
-       l.cancel_requested
+       l.cancel_requested, ARRAY(SELECT b.finding FROM broken b) AS findings
 FROM (SELECT CAST(:task_id AS uuid) AS id) a
 LEFT JOIN taskbell.task t ON t.id = a.id
 LEFT JOIN taskbell.outbox o ON o.task_id = a.id
@@ -180,6 +187,7 @@ LEFT JOIN taskbell.failure f ON f.task_id = a.id AND f.attempt = :attempt
 LEFT JOIN taskbell.effect e ON e.scope = 'noop' AND e.dedup_key = CAST(a.id AS text)
 LEFT JOIN taskbell.outbox n ON n.task_id = CAST(:next_id AS uuid)
 """)
+"""Everything about the task, and which of I1 to I5 any task breaks, in one snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +198,18 @@ class Placed:
     next_id: UUID
     """The task behind it, if there is one; otherwise whoever recorded its dedup key, long gone."""
 
-    async def look(self, stage: DedicatedConnection) -> State:
-        """Where it is now."""
-        (row,) = await stage.run(LOOK, task_id=self.task_id, next_id=self.next_id, attempt=ATTEMPT)
+    async def look(self, stage: DedicatedConnection) -> tuple[State, tuple[str, ...]]:
+        """Where it is now, and the invariants that do not hold."""
+        (row,) = await stage.run(
+            LOOK, task_id=self.task_id, next_id=self.next_id, attempt=ATTEMPT,
+            after=UUID(int=0), until=UUID(int=2**128 - 1),
+        )  # fmt: skip
         names = {field.name for field in fields(State)} - {"lease"}
         lease = row.worker_id and Lease(
             row.worker_id, row.lease_attempt, row.expired, row.cancel_requested
         )
-        return State(**{name: getattr(row, name) for name in names}, lease=lease)
+        state = State(**{name: getattr(row, name) for name in names}, lease=lease)
+        return state, tuple(row.findings)
 
 
 async def place(stage: DedicatedConnection, state: State) -> Placed:

@@ -8,27 +8,18 @@ comes. Whether the second waits, what both answer and where the task is at last 
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from integration.consumer.ledger import make_ledger
 from integration.matrix.meeting import PAIRS, Outcome, meetings, outcome
-from integration.matrix.operations import answered, operation
+from integration.matrix.operations import Operation, answered, operation
 from integration.matrix.states import State, place
 from support.hands import Session, hands, session
 from taskbell.shared.database import DedicatedConnection
-from taskbell.shared.statement import Statement
-from taskbell.shared.statements import audit
 
 LOOK_SECONDS = 0.002
-AUDIT = Statement(f"""
-{audit.HOT.sql} UNION ALL {audit.RECORD.sql} UNION ALL
-SELECT 'I5 final without an end, or an end that is not final', t.id FROM taskbell.task t
-WHERE (t.finished_at IS NOT NULL) <> (t.status IN ('COMPLETED', 'FAILED', 'CANCELLED'))
-""")
-"""I1 to I5, in one look."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,20 +63,28 @@ async def meet(ring: Ring, first: str, second: str, start: State, *, commits: bo
     two = operation(second, ring.second, "b")
     told = await answered(one.do(task), ring.first)
     coming = asyncio.ensure_future(answered(two.do(task), ring.second))
-    how = "waits" if await is_waiting(ring, coming) else "goes on"
-    if how == "goes on":  # a connection that runs one statement at a time commits it at once
+    try:
+        how = "waits" if await is_waiting(ring, coming) else "goes on"
+        if how == "goes on":  # a connection that runs one statement at a time commits it at once
+            await ring.second.commit()
+        told = await end(ring.first, one, told, commits=commits)
+        answer = await coming
         await ring.second.commit()
-    if commits:
-        told = await answered(one.finish(told), ring.first)
-        await ring.first.commit()
-    else:
-        told = "rolled back"
+    finally:  # whatever went wrong here, the next two find nothing locked
         await ring.first.rollback()
-    answer = await coming
-    await ring.second.commit()
-    broken = await ring.stage.run(AUDIT, after=UUID(int=0), until=UUID(int=2**128 - 1))
-    state = await task.look(ring.stage)
-    return Outcome(how, told, answer, state, tuple(row.finding for row in broken))
+        await asyncio.wait({coming})
+        await ring.second.rollback()
+    return Outcome(how, told, answer, *await task.look(ring.stage))
+
+
+async def end(first: Session, operation: Operation, told: str, *, commits: bool) -> str:
+    """Commit the first, or roll it back."""
+    if not commits:
+        await first.rollback()
+        return "rolled back"
+    told = await answered(operation.finish(told), first)
+    await first.commit()
+    return told
 
 
 async def is_waiting(ring: Ring, coming: asyncio.Future[str]) -> bool:
