@@ -130,7 +130,11 @@ class Session:
     async def run(self, statement: Statement, **parameters: object) -> list[Any]:
         """The rows of a statement in the open transaction."""
         cursor = await self._connection.execute(statement.for_psycopg, parameters)
-        return await cursor.fetchall()
+        return await cursor.fetchall() if cursor.description else []
+
+    async def waits_for(self, other: "Session") -> bool:
+        """Whether it waits at this moment for a lock of the other's transaction."""
+        return await self._sees("%s = ANY (pg_blocking_pids(%s))", other._pid, self._pid)
 
     async def is_waiting(self) -> None:
         """Return once it waits for another transaction's lock."""
@@ -143,13 +147,18 @@ class Session:
             "AND %s = ANY (pg_blocking_pids(a.pid)))"
         )
 
+    @property
+    def _pid(self) -> int:
+        return self._connection.info.backend_pid
+
     async def _until(self, condition: str) -> None:
-        question = f"SELECT {condition}".encode()
         async with asyncio.timeout(PATIENCE):
-            while True:
-                cursor = await self._observer.execute(question, [self._connection.info.backend_pid])
-                if (await cursor.fetchone())[0]:
-                    return
+            while not await self._sees(condition, self._pid):
+                pass
+
+    async def _sees(self, condition: str, *pids: int) -> bool:
+        cursor = await self._observer.execute(f"SELECT {condition}".encode(), pids)
+        return bool((await cursor.fetchone())[0])
 
 
 @asynccontextmanager

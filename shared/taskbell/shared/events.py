@@ -196,11 +196,13 @@ class LoopBlocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeasesReaped(Event):
-    """Expired leases were taken back."""
+    """Expired leases were taken back, and this is what their tasks became."""
 
     level: ClassVar[Level] = Level.WARNING
     retried: int
     dead: int
+    cancelled: int
+    """Somebody had asked to cancel them."""
 
 
 @dataclass(frozen=True, slots=True)

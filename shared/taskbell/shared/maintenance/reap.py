@@ -1,5 +1,6 @@
 """Take back leases whose holders are gone."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,5 +27,9 @@ class Reap:
         rows = await connection.run(settlement.REAP, batch=_BATCH)
         if not rows:
             return None
-        dead = sum(row.status == TaskStatus.FAILED for row in rows)
-        return LeasesReaped(retried=len(rows) - dead, dead=dead)
+        became = Counter(row.status for row in rows)
+        return LeasesReaped(
+            retried=became[TaskStatus.RETRYING],
+            dead=became[TaskStatus.FAILED],
+            cancelled=became[TaskStatus.CANCELLED],
+        )
