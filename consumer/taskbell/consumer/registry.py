@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from taskbell.consumer.errors import InvalidHandler
 from taskbell.consumer.retries import Retries, Retrying
 from taskbell.producer import InvalidTask, TypedTask
-from taskbell.producer.rules import require_name, require_queue
-from taskbell.shared.limits import DEFAULT_QUEUE, DELAY_SECONDS, TYPE_BYTES
+from taskbell.producer.rules import require_queue, require_type
+from taskbell.shared.limits import DEFAULT_QUEUE, DELAY_SECONDS
 
 if TYPE_CHECKING:  # only those who have effects through it load it
     from sqlalchemy import Engine
@@ -134,7 +134,7 @@ def _problems(registration: Registration) -> list[str]:
     problems: list[str] = []
     shortest, longest = LEASES
     try:
-        require_name("the type", registration.task_type, TYPE_BYTES)
+        require_type("the type", registration.task_type)
         require_queue("the queue", registration.queue)
     except InvalidTask as error:
         problems.append(str(error))

@@ -58,7 +58,8 @@ class Batch:
     def note(self, places: Sequence[int], rows: Rows) -> None:
         """Take what a submission answered."""
         seen: set[UUID] = set()
-        for place, (task_id, created, same_request, rung) in zip(places, rows, strict=True):
+        for place, (known_id, created, same_request, rung) in zip(places, rows, strict=True):
+            task_id = known_id or self._asks[place].id
             # An id given twice is born once, though both its rows find it born.
             self._rows[place] = (task_id, created and task_id not in seen, same_request, rung)
             seen.add(task_id)

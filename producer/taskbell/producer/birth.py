@@ -1,8 +1,8 @@
 """The birth of tasks: idempotency key, ``task`` and ``outbox`` in one statement.
 
 The only SQL of the producer. Each text runs in the caller's transaction, answers one row per task
-asked for (``task_id, created, same_request, rung``) and never raises because a task, an id or a key
-is already there.
+asked for (``task_id, created, same_request, rung``; for a batch ``task_id`` is null where it is the
+id that was asked for) and never raises because a task, an id or a key is already there.
 """
 
 from dataclasses import dataclass
@@ -124,7 +124,8 @@ WITH {_ASK.format(key_arrays="", key_columns="")}, t AS (
     FROM (SELECT * FROM ask ORDER BY n) a
     {_UNLESS_THERE}
 ), {_ENTRY}{bell}
-SELECT a.id AS task_id, t.id IS NOT NULL AS created, true AS same_request, {rung} AS rung
+SELECT CAST(NULL AS uuid) AS task_id, t.id IS NOT NULL AS created, true AS same_request,
+       {rung} AS rung
 FROM ask a LEFT JOIN t ON t.id = a.id ORDER BY a.n
 """)
 
@@ -163,7 +164,7 @@ WITH {ask}, proposed AS MATERIALIZED (
           ORDER BY ask.n) a
     {_UNLESS_THERE}
 ), {_ENTRY}{bell}
-SELECT COALESCE(f.task_id, a.id) AS task_id, t.id IS NOT NULL AS created,
+SELECT NULLIF(f.task_id, a.id) AS task_id, t.id IS NOT NULL AS created,
        COALESCE(f.request_hash = a.request_hash, true) AS same_request, {rung} AS rung
 FROM ask a
 LEFT JOIN fate f ON f.owner_id = a.owner_id AND f.key_hash = a.key_hash

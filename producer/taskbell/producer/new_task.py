@@ -84,7 +84,7 @@ class NewTask:
             raise InvalidTask("payload", f"a {type(task).__name__} brings its own")
         if isinstance(task, TypedTask):
             return cls._of_typed(task, options)
-        return replace(task, **options)
+        return replace(task, **options) if options else task
 
     @classmethod
     def _of_typed(cls, task: TypedTask, options: Options) -> Self:
@@ -102,7 +102,7 @@ class NewTask:
         if self.delay is not None and self.scheduled_at is not None:
             raise InvalidTask("delay", "cannot be combined with scheduled_at")
         plain: dict[str, object] = {
-            "type": rules.require_name("type", self.type, limits.TYPE_BYTES),
+            "type": rules.require_type("type", self.type),
             "queue": rules.require_queue("queue", self.queue),
             "priority": rules.require_whole("priority", self.priority, limits.PRIORITIES),
             "max_attempts": rules.require_whole(
@@ -112,7 +112,8 @@ class NewTask:
         }
         for name, rule in _OPTIONAL.items():
             value: object = getattr(self, name)
-            plain[name] = None if value is None else rule(name, value)
+            if value is not None:
+                plain[name] = rule(name, value)
         return plain
 
 

@@ -2,16 +2,24 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NoReturn, cast
 
 from taskbell.producer.rules import unstorable
 from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import INTEGER_BITS, PAYLOAD_DEPTH
 
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+)
 _LARGEST = (1 << INTEGER_BITS - 1) - 1
 _SMALLEST = -_LARGEST - 1
 _SHOWN = 40
+# What is this small is encoded first and searched for trouble afterwards, which is faster.
+_SMALL_DEPTH = 3
+_SMALL_COUNT = 32
+_SMALL_TEXT = 1024
+_WRITTEN_NUL = "\\u0000"
 
 Step = str | int
 """A key of an object or a place in an array."""
@@ -23,13 +31,53 @@ def encode(payload: object, limit: int) -> str:
     Raises ``InvalidTask`` with the path of the first value that is not plain JSON, that Postgres
     cannot store or that readers in other languages would change.
     """
-    _Walk(limit).check(payload)
-    # Known to be finite by now: neither cyclic nor one small array shared a million times.
-    text = json.dumps(
-        payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
-    )
+    text = _encode_small(payload)
+    if text is None:
+        _Walk(limit).check(payload)
+        # Known to be finite by now: neither cyclic nor one small array shared a million times.
+        text = _ENCODER.encode(payload)
     require_size(text, limit)
     return text
+
+
+def _encode_small(payload: object) -> str | None:
+    """Encode what is plainly harmless; None if each value must be looked at."""
+    if not _is_small(payload, _SMALL_DEPTH):
+        return None
+    try:
+        text = _ENCODER.encode(payload)
+    except ValueError:  # a number that is not finite
+        return None
+    doubtful = _WRITTEN_NUL in text or not (text.isascii() or unstorable(text) is None)
+    return None if doubtful else text
+
+
+def _is_small(value: object, depth: int) -> bool:
+    """Whether a value holds exact JSON types only, few of them, and cannot be cyclic."""
+    kind = type(value)
+    if kind is str:
+        return len(cast("str", value)) <= _SMALL_TEXT
+    if kind is int:
+        return _SMALLEST <= cast("int", value) <= _LARGEST
+    if kind is dict:
+        pairs = cast("dict[object, object]", value)
+        return (
+            depth > 0
+            and len(pairs) <= _SMALL_COUNT
+            and all(type(key) is str and len(key) <= _SMALL_TEXT for key in pairs)
+            and _are_small(pairs.values(), depth - 1)
+        )
+    if kind is list:
+        array = cast("list[object]", value)
+        return depth > 0 and len(array) <= _SMALL_COUNT and _are_small(array, depth - 1)
+    return value is None or kind is float or kind is bool
+
+
+def _are_small(values: Iterable[object], depth: int) -> bool:
+    for each in values:  # noqa: SIM110 - a generator would cost as much as the looks
+        if not _is_small(each, depth):
+            return False
+    return True
 
 
 def require_size(encoded: str, limit: int) -> None:

@@ -1,15 +1,26 @@
 """What the fields of a request must keep. Every refusal names the field and the limit."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, wraps
 from uuid import UUID
 
 from taskbell.shared.errors import InvalidTask
-from taskbell.shared.limits import DELAY_SECONDS, OWNER_BYTES, QUEUE_BYTES, QUEUE_CHARACTERS
+from taskbell.shared.limits import (
+    DELAY_SECONDS,
+    OWNER_BYTES,
+    QUEUE_BYTES,
+    QUEUE_CHARACTERS,
+    TYPE_BYTES,
+)
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _TIME_ORDERED = 7
+_REMEMBERED = 1024
+
+Rule = Callable[[str, object], str]
 
 
 def unstorable(text: str) -> str | None:
@@ -42,6 +53,24 @@ def require_name(field: str, value: object, limit: int) -> str:
     return name
 
 
+def _remembering(rule: Rule) -> Rule:
+    """Look at a plain text once: few names serve many tasks. Whatever else comes is looked at."""
+    remembered = lru_cache(_REMEMBERED)(rule)
+
+    @wraps(rule)
+    def look(field: str, value: object) -> str:
+        return remembered(field, value) if type(value) is str else rule(field, value)
+
+    return look
+
+
+@_remembering
+def require_type(field: str, value: object) -> str:
+    """Return a name by which handlers are found."""
+    return require_name(field, value, TYPE_BYTES)
+
+
+@_remembering
 def require_queue(field: str, value: object) -> str:
     """Return a name under which RabbitMQ will declare a queue."""
     name = require_name(field, value, QUEUE_BYTES)

@@ -1,19 +1,39 @@
 """Requests turned into statements, and rows into answers. Pure: sync and async share it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from taskbell.producer.ask import Ask, ask_for
+from taskbell.producer.array import array, quoted, quoted_bytes, quoted_instant
+from taskbell.producer.ask import Ask, Discreet, ask_for
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.terms import Terms
 from taskbell.shared.errors import IdempotencyConflict
 from taskbell.shared.ids import TaskId
 from taskbell.shared.statement import Statement
 
+_WRITERS: dict[str, Callable[..., str]] = {
+    "id": str,
+    "owner_id": quoted,
+    "type": quoted,
+    "queue": quoted,
+    "partition_key": quoted,
+    "correlation_id": quoted,
+    "scheduled_at": quoted_instant,
+    "delay": repr,
+    "max_attempts": str,
+    "priority": str,
+    "payload": quoted,
+    "key_hash": quoted_bytes,
+    "request_hash": quoted_bytes,
+}
+
 Row = tuple[Any, ...]
-"""What a birth answers for each task asked for: ``task_id, created, same_request, rung``."""
+"""What a birth answers for each task asked for: ``task_id, created, same_request, rung``.
+
+Of a batch ``task_id`` is None where it is the id that was asked for.
+"""
 
 Rows = Sequence[Row]
 
@@ -48,8 +68,12 @@ def submission_of_one(
 
 def submission_of_many(asks: Sequence[Ask], terms: Terms, traceparent: str | None) -> Submission:
     """Prepare at least one request for one statement."""
-    columns = dict(zip(Ask._fields, map(list, zip(*asks, strict=True)), strict=True))
-    parameters: dict[str, object] = {**columns, "traceparent": traceparent}
+    columns = zip(Ask._fields, zip(*asks, strict=True), strict=True)
+    parameters: dict[str, object] = {
+        name: array(_WRITERS[name], column) for name, column in columns
+    }
+    parameters["payload"] = Discreet(parameters["payload"])
+    parameters["traceparent"] = traceparent
     if any(ask.key_hash is not None for ask in asks):
         return Submission(terms.births.many_with_keys, parameters)
     del parameters["key_hash"], parameters["request_hash"]

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Unpack
 
 from pydantic import BaseModel, ConfigDict
 
-from taskbell.producer.rules import require_name, require_queue, require_whole
+from taskbell.producer.rules import require_queue, require_type, require_whole
 from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import (
     DEFAULT_MAX_ATTEMPTS,
@@ -12,7 +12,6 @@ from taskbell.shared.limits import (
     DEFAULT_QUEUE,
     MAX_ATTEMPTS,
     PRIORITIES,
-    TYPE_BYTES,
 )
 
 
@@ -51,7 +50,7 @@ class TypedTask(BaseModel):
         **config: Unpack[ConfigDict],
     ) -> None:
         super().__init_subclass__(**config)
-        cls.__task_type__ = require_name("type", type, TYPE_BYTES)
+        cls.__task_type__ = require_type("type", type)
         if queue is not None:
             cls.__task_queue__ = require_queue("queue", queue)
         if priority is not None:

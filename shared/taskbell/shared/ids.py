@@ -23,7 +23,7 @@ def new_task_id() -> TaskId:
     milliseconds, rest = divmod(time.time_ns(), _NANOSECONDS_PER_MILLISECOND)
     fraction = rest * 4096 // _NANOSECONDS_PER_MILLISECOND
     head = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | _VERSION_7 | fraction << 64
-    return TaskId(UUID(int=head | _VARIANT_RFC | secrets.randbits(62)))
+    return TaskId(UUID(int=head | _VARIANT_RFC | int.from_bytes(os.urandom(8)) >> 2))
 
 
 def new_worker_id(role: str) -> WorkerId:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_answers_come_in_the_callers_order(monkeypatch: pytest.MonkeyPatch) -> N
     batch = batch_of(tasks)
 
     for chunk, submission in batch.submissions():
-        ids: Any = submission.parameters["id"]
+        ids = [UUID(each) for each in str(submission.parameters["id"])[1:-1].split(",")]
         batch.note(chunk, [(task_id, True, True, 0) for task_id in ids])
 
     assert [answer.task_id for answer in batch.answers()] == [task.task_id for task in tasks]
