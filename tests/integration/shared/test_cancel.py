@@ -11,7 +11,9 @@ from support.hands import Hands, claiming, session, settling
 from support.workers import rows, task_of
 from taskbell.shared import tasks
 from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.events import LeasesReaped
 from taskbell.shared.lifecycle import Verdict
+from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import claim, lease, settlement
 from taskbell.shared.statements.cancel import CANCEL
@@ -145,6 +147,7 @@ async def test_a_request_outlives_the_worker_it_was_made_to(
     await tasks.cancel_many(connection, [task_id], actor="me")
     rows(database_url, "UPDATE taskbell.lease SET expires_at = clock_timestamp()")
 
-    (reaped,) = await connection.run(settlement.REAP, batch=10)
+    reaped = await Reap().run_once(connection)
 
-    assert reaped.status == task_of(database_url, task_id).status == "CANCELLED"
+    assert reaped == LeasesReaped(retried=0, dead=0, cancelled=1)
+    assert task_of(database_url, task_id).status == "CANCELLED"
