@@ -1,6 +1,6 @@
 """A worker that lost a lease and claimed the task again asks about both attempts at once."""
 
-from typing import cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -49,18 +49,17 @@ async def test_a_settlement_answers_the_older_attempt_that_it_lost(
         task_id = await claimed_twice(database_url, worker)
         older = settling(worker.name, task_id, 1, verdict)
         newer = settling(worker.name, task_id, 2, verdict)
-        both = {name: _together(older[name], newer[name]) for name in older}
 
-        answers = await worker.connection.run(settlement.SETTLE, **both)
+        answers = await worker.connection.run(settlement.SETTLE, **_both(older, newer))
 
     expected = "COMPLETED" if verdict == "completed" else "FAILED"
     assert {row.attempt: row.answer for row in answers} == {1: "lost", 2: expected}
 
 
-def _together(older: object, newer: object) -> object:
-    if isinstance(older, list) and isinstance(newer, list):
-        return [*cast("list[object]", older), *cast("list[object]", newer)]
-    return older
+def _both(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of two settlements in one; what is no list is the worker's name."""
+    return {name: older[name] + newer[name] if name != "worker_id" else older[name]
+            for name in older}  # fmt: skip
 
 
 async def test_a_plain_completion_names_the_attempt_it_completed(database_url: str) -> None:
