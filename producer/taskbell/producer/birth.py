@@ -50,6 +50,11 @@ _ASK = """ask AS MATERIALIZED (
                            scheduled_at, delay, max_attempts, priority, payload{key_columns}, n)
 )"""
 
+_KEYED_ASK = _ASK.format(
+    key_arrays=", CAST(:key_hash AS bytea[]), CAST(:request_hash AS bytea[])",
+    key_columns=", key_hash, request_hash",
+)
+
 # Read in the caller's order, so that the line of a partition keeps it.
 _ASKED_VALUES = """a.id, a.owner_id, a.type, a.queue, a.partition_key,
            CASE WHEN a.partition_key IS NOT NULL THEN nextval('taskbell.partition_seq') END,
@@ -135,12 +140,8 @@ FROM ask a LEFT JOIN t ON t.id = a.id ORDER BY a.n
 def _many_with_keys(bell: str, rung: str) -> Statement:
     # The first of equal keys proposes: one statement may not offer a key twice. Keys go in byte
     # order, whatever the database's collation, so that overlapping batches never deadlock.
-    ask = _ASK.format(
-        key_arrays=", CAST(:key_hash AS bytea[]), CAST(:request_hash AS bytea[])",
-        key_columns=", key_hash, request_hash",
-    )
     return Statement(f"""
-WITH {ask}, proposed AS MATERIALIZED (
+WITH {_KEYED_ASK}, proposed AS MATERIALIZED (
     SELECT DISTINCT ON (owner_id, key_hash) owner_id, key_hash, id, request_hash, taken
     FROM (SELECT ask.*, EXISTS (SELECT FROM taskbell.task x WHERE x.id = ask.id) AS taken
           FROM ask WHERE key_hash IS NOT NULL) k
