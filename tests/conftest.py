@@ -1,3 +1,9 @@
 """Names the fixture plugins; fixtures themselves live there."""
 
-pytest_plugins = ["support.postgres", "support.rabbitmq", "support.fleet", "support.proof"]
+pytest_plugins = [
+    "support.postgres",
+    "support.rabbitmq",
+    "support.fleet",
+    "support.proof",
+    "support.soak",
+]

@@ -174,8 +174,7 @@ class Settler:
             )
         except psycopg.Error:  # the general statement finds out which of them
             return {}
-        settled = {row.task_id for row in rows}
-        return {_fence(each): "COMPLETED" for each in group if each.lease.task_id in settled}
+        return {(row.task_id, row.attempt): "COMPLETED" for row in rows}
 
     async def _settle_any(self, group: Sequence[Ended]) -> Answers:
         if not group:

@@ -62,7 +62,8 @@ class Batch:
             task_id = known_id or self._asks[place].id
             # An id given twice is born once, though both its rows find it born.
             self._rows[place] = (task_id, created and task_id not in seen, same_request, rung)
-            seen.add(task_id)
+            if created:
+                seen.add(task_id)
 
     def answers(self) -> list[Enqueued]:
         """Return one answer for each request, in the caller's order.

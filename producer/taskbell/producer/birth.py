@@ -13,7 +13,9 @@ from taskbell.shared.statements.bell import ring
 _TASK_COLUMNS = """id, owner_id, type, queue, partition_key, partition_seq, correlation_id,
         traceparent, scheduled_at, max_attempts, priority, payload"""
 
-# A task whose id is taken is left alone. What the outbox needs to know comes back.
+# A task whose id is taken is left alone, and a key that comes with it is not recorded: a key goes
+# with the task that was born with it, so this one would stay and stand for nothing. What the outbox
+# needs to know comes back.
 _UNLESS_THERE = """ON CONFLICT (id) DO NOTHING
     RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq"""
 
@@ -47,6 +49,11 @@ _ASK = """ask AS MATERIALIZED (
     ) WITH ORDINALITY AS a(id, owner_id, type, queue, partition_key, correlation_id,
                            scheduled_at, delay, max_attempts, priority, payload{key_columns}, n)
 )"""
+
+_KEYED_ASK = _ASK.format(
+    key_arrays=", CAST(:key_hash AS bytea[]), CAST(:request_hash AS bytea[])",
+    key_columns=", key_hash, request_hash",
+)
 
 # Read in the caller's order, so that the line of a partition keeps it.
 _ASKED_VALUES = """a.id, a.owner_id, a.type, a.queue, a.partition_key,
@@ -100,6 +107,7 @@ WITH known AS MATERIALIZED (
     INSERT INTO taskbell.idempotency AS i (owner_id, key_hash, task_id, request_hash)
     SELECT :owner_id, CAST(:key_hash AS bytea), CAST(:id AS uuid), CAST(:request_hash AS bytea)
     WHERE NOT EXISTS (SELECT FROM known)
+      AND NOT EXISTS (SELECT FROM taskbell.task x WHERE x.id = CAST(:id AS uuid))
     ON CONFLICT (owner_id, key_hash) DO UPDATE SET task_id = i.task_id
     RETURNING i.task_id, i.request_hash
 ), fate AS MATERIALIZED (
@@ -110,9 +118,9 @@ WITH known AS MATERIALIZED (
     FROM fate f WHERE f.task_id = CAST(:id AS uuid) AND NOT EXISTS (SELECT FROM known)
     {_UNLESS_THERE}
 ), {_ENTRY}{bell}
-SELECT f.task_id, EXISTS (SELECT FROM t) AS created,
-       f.request_hash = CAST(:request_hash AS bytea) AS same_request, {rung} AS rung
-FROM fate f
+SELECT COALESCE(f.task_id, CAST(:id AS uuid)) AS task_id, EXISTS (SELECT FROM t) AS created,
+       COALESCE(f.request_hash = CAST(:request_hash AS bytea), true) AS same_request, {rung} AS rung
+FROM (SELECT) AS one LEFT JOIN fate f ON true
 """)
 
 
@@ -133,21 +141,20 @@ FROM ask a LEFT JOIN t ON t.id = a.id ORDER BY a.n
 def _many_with_keys(bell: str, rung: str) -> Statement:
     # The first of equal keys proposes: one statement may not offer a key twice. Keys go in byte
     # order, whatever the database's collation, so that overlapping batches never deadlock.
-    ask = _ASK.format(
-        key_arrays=", CAST(:key_hash AS bytea[]), CAST(:request_hash AS bytea[])",
-        key_columns=", key_hash, request_hash",
-    )
     return Statement(f"""
-WITH {ask}, proposed AS MATERIALIZED (
-    SELECT DISTINCT ON (owner_id, key_hash) owner_id, key_hash, id, request_hash
-    FROM ask WHERE key_hash IS NOT NULL ORDER BY owner_id, key_hash, n
+WITH {_KEYED_ASK}, proposed AS MATERIALIZED (
+    SELECT DISTINCT ON (owner_id, key_hash) owner_id, key_hash, id, request_hash, taken
+    FROM (SELECT ask.*, EXISTS (SELECT FROM taskbell.task x WHERE x.id = ask.id) AS taken
+          FROM ask WHERE key_hash IS NOT NULL) k
+    ORDER BY owner_id, key_hash, taken, n
 ), known AS MATERIALIZED (
     SELECT p.owner_id, p.key_hash, i.task_id, i.request_hash
     FROM proposed p JOIN taskbell.idempotency i USING (owner_id, key_hash)
 ), first AS (
     INSERT INTO taskbell.idempotency AS i (owner_id, key_hash, task_id, request_hash)
     SELECT p.owner_id, p.key_hash, p.id, p.request_hash FROM proposed p
-    WHERE NOT EXISTS (SELECT FROM known k
+    WHERE NOT p.taken
+      AND NOT EXISTS (SELECT FROM known k
                       WHERE k.owner_id = p.owner_id AND k.key_hash = p.key_hash)
     ORDER BY p.key_hash, p.owner_id COLLATE "C"
     ON CONFLICT (owner_id, key_hash) DO UPDATE SET task_id = i.task_id

@@ -7,20 +7,20 @@ WITH ask AS MATERIALIZED (
     SELECT * FROM unnest(CAST(:task_ids AS uuid[]), CAST(:attempts AS integer[]),
                          CAST(:leases AS float8[])) AS a(task_id, attempt, lease)
 ), mine AS MATERIALIZED (
-    SELECT l.task_id FROM taskbell.lease l
+    SELECT l.task_id, l.attempt FROM taskbell.lease l
     JOIN ask a ON a.task_id = l.task_id AND a.attempt = l.attempt
     WHERE l.worker_id = :worker_id
     FOR NO KEY UPDATE OF l SKIP LOCKED
 ), beaten AS (
     UPDATE taskbell.lease l SET expires_at = clock_timestamp() + make_interval(secs => a.lease)
-    FROM mine m JOIN ask a USING (task_id) WHERE l.task_id = m.task_id
-    RETURNING l.task_id, l.cancel_requested
+    FROM mine m JOIN ask a USING (task_id, attempt) WHERE l.task_id = m.task_id
+    RETURNING l.task_id, l.attempt, l.cancel_requested
 )
 SELECT a.task_id, a.attempt,
        CASE WHEN b.task_id IS NOT NULL THEN CASE WHEN b.cancel_requested THEN 'cancel' ELSE 'held' END
             WHEN l.task_id IS NOT NULL THEN 'busy' ELSE 'lost' END AS answer,
        set_config('synchronous_commit', 'off', true)
-FROM ask a LEFT JOIN beaten b ON b.task_id = a.task_id
+FROM ask a LEFT JOIN beaten b ON b.task_id = a.task_id AND b.attempt = a.attempt
 LEFT JOIN taskbell.lease l
        ON l.task_id = a.task_id AND l.attempt = a.attempt AND l.worker_id = :worker_id
 """)

@@ -89,7 +89,7 @@ SELECT a.task_id, a.attempt,
                                     IS NOT NULL THEN 'already RETRYING'
                                ELSE 'lost' END) AS answer,
        (SELECT count(*) FROM rung) AS rung
-FROM ask a LEFT JOIN done d ON d.id = a.task_id
+FROM ask a LEFT JOIN done d ON d.id = a.task_id AND d.attempt_count = a.attempt
 LEFT JOIN taskbell.task t ON d.id IS NULL AND t.id = a.task_id AND t.attempt_count = a.attempt
      AND t.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
 """)
@@ -112,10 +112,10 @@ WITH ask AS MATERIALIZED (
     UPDATE taskbell.task t
     SET status = 'COMPLETED', finished_at = clock_timestamp(), error_message = NULL
     WHERE t.id = ANY (ARRAY(SELECT task_id FROM held)) AND t.status = 'IN_PROGRESS'
-    RETURNING t.id
+    RETURNING t.id, t.attempt_count
 ), {hand_over("SELECT DISTINCT queue, partition_key FROM held WHERE partition_key IS NOT NULL")},
 {ring("promoted")}
-SELECT id AS task_id, (SELECT count(*) FROM rung) AS rung FROM done
+SELECT id AS task_id, attempt_count AS attempt, (SELECT count(*) FROM rung) AS rung FROM done
 """)
 """Completions without a result, the hot path. What does not come back asks ``SETTLE`` why."""
 
