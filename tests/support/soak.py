@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-_EXAMPLES: Final = 50
+_EXAMPLES: Final = 100
 _STEPS: Final = 30
 _SECONDS: Final = 600
 """Bounds a hanging run; finding the smallest example of a fault may take five minutes."""
