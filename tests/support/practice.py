@@ -27,6 +27,7 @@ CREATE TABLE acceptance.effect (
 );
 """
 LEASE: Final = 1.5
+LONG_LEASE: Final = 4.0
 POISON_DELAY: Final = 2.5
 _LOOK_SECONDS: Final = 0.05
 
@@ -86,6 +87,7 @@ def application(observe: Observer) -> Consumer:
     app = Consumer()
     for each in (hold, hold_regardless, assassin):
         app.handler(each.__name__, lease=LEASE)(each)
+    app.handler("hold_long", lease=LONG_LEASE)(hold)
     app.handler("poison", lease=LEASE, retry=Fixed(delay=POISON_DELAY))(poison)
 
     @app.handler("charge", lease=LEASE)
