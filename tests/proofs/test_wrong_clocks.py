@@ -98,7 +98,9 @@ def lateness(rows: list[Any]) -> dict[str, float]:
 
 def furthest_lease(notes: list[Any]) -> float:
     """How long a lease had to go when it was taken or ended: the most unusual of all."""
-    left = [(note.expires_at - note.at).total_seconds() for note in notes if note.expires_at]
+    left: list[float] = [
+        (note.expires_at - note.at).total_seconds() for note in notes if note.expires_at
+    ]
     return max(left, key=abs)
 
 
