@@ -35,6 +35,8 @@ def told(found: dict[int, float]) -> str:
 def test_claims_a_second_grow_with_1_2_4_8_claimers_and_none_waits_for_a_lock(
     database_url: str, proof: Proof
 ) -> None:
+    """Claimers in threads empty a queue, each by its own connection; their claims are timed."""
+    """Claimers in threads empty a queue, each by its own connection; their claims are timed."""
     best: dict[int, float] = {}
     waits = 0
     for number in range(ROUNDS):  # whatever else runs on this machine slows some of them down
@@ -54,6 +56,8 @@ def test_claims_a_second_grow_with_1_2_4_8_claimers_and_none_waits_for_a_lock(
 def test_claimers_that_commit_late_are_held_up_only_without_skip_locked(
     way: Way, least: float, most: float, database_url: str, proof: Proof
 ) -> None:
+    """Each claim stays uncommitted for 30 ms; with SKIP LOCKED the other claimers pass it by."""
+    """Each claim stays uncommitted for 30 ms; with SKIP LOCKED the other claimers pass it by."""
     found, waits = rates(database_url, way, tasks=320, hold=0.03)
 
     growth = found[8] / found[1]

@@ -133,6 +133,7 @@ def judge(fleet: Fleet, referee: Referee, task_ids: list[UUID]) -> tuple[str, in
 def test_a_consumer_that_dies_loses_and_repeats_nothing(
     point: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGKILL at this point under load; as its leases end a healthy consumer does the rest."""
     task_ids = crash(fleet, "consumer", point)
 
     figure, spared = judge(fleet, referee, task_ids)
@@ -146,6 +147,7 @@ def test_a_consumer_that_dies_loses_and_repeats_nothing(
 def test_a_relay_that_dies_loses_and_repeats_nothing(
     point: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGKILL at this point under load; a healthy relay announces what this one did not."""
     task_ids = crash(fleet, "relay", point)
 
     figure, _ = judge(fleet, referee, task_ids)
@@ -157,7 +159,7 @@ def test_a_relay_that_dies_loses_and_repeats_nothing(
 def test_a_relay_that_dies_before_the_commit_of_its_mark_loses_and_repeats_nothing(
     fleet: Fleet, referee: Referee, proof: Proof, *, committed: bool
 ) -> None:
-    """A trigger holds the commit of the mark until the relay is dead and then lets it pass or fail.
+    """A trigger holds the mark's commit until the relay is dead, and then lets it pass or fail.
 
     The entries are marked and nobody was told, or locked and not marked: both run all the same.
     """
