@@ -20,7 +20,7 @@ def test_two_pollers_of_a_hundred_tasks_never_get_one_id_twice(
     """Two pollers empty a queue at once, and the ids that each of them got are counted."""
     task_ids = make_tasks(database_url, COUNT)
 
-    found = race(database_url, QUEUE, skipping, claimers=2, limit=3, hold=0.001)
+    found = race(database_url, QUEUE, skipping, claimers=2, limit=3, hold=0.001, meet=True)
 
     assert sorted(found.all) == sorted(task_ids)
     first, second = map(len, found.taken)

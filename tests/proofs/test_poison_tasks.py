@@ -13,8 +13,8 @@ from support.waiting import wait_until
 
 TRIES = 3
 BEHIND = 100
-# A worker that sleeps sees what has become due within a second; then it queues for the one slot.
-LATEST = 2.5
+# It queues for the one slot behind those that were due before it, however slow this machine is.
+LATEST = 10.0
 GAPS = """
 SELECT CAST(extract(epoch FROM run.at - failure.failed_at) AS float8) AS seconds
 FROM taskbell.failure JOIN acceptance.run
