@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function) and item.path.is_relative_to(_PROOFS):
-        item.user_properties.append((_EXPLANATION, inspect.getdoc(item.function) or ""))
+        item.user_properties.append((_EXPLANATION, inspect.getdoc(item.obj) or ""))
 
 
 @pytest.fixture
