@@ -17,9 +17,10 @@ COUNT = 100
 def test_two_pollers_of_a_hundred_tasks_never_get_one_id_twice(
     database_url: str, proof: Proof
 ) -> None:
+    """Two pollers empty a queue at once, and the ids that each of them got are counted."""
     task_ids = make_tasks(database_url, COUNT)
 
-    found = race(database_url, QUEUE, skipping, claimers=2, limit=3, hold=0.001)
+    found = race(database_url, QUEUE, skipping, claimers=2, limit=3, hold=0.001, meet=True)
 
     assert sorted(found.all) == sorted(task_ids)
     first, second = map(len, found.taken)
@@ -31,6 +32,7 @@ def test_two_pollers_of_a_hundred_tasks_never_get_one_id_twice(
 def test_what_one_poller_has_locked_the_other_skips_and_has_the_rest_at_once(
     database_url: str, proof: Proof, *, commit_first: bool
 ) -> None:
+    """A claim stays uncommitted while another poller claims: it has all the others at once."""
     task_ids = make_tasks(database_url, COUNT)
     with (
         connected(database_url, autocommit=False) as first,
@@ -51,6 +53,7 @@ def test_what_one_poller_has_locked_the_other_skips_and_has_the_rest_at_once(
 def test_a_row_that_a_stranger_locks_costs_nobody_else_anything(
     database_url: str, proof: Proof
 ) -> None:
+    """Somebody else locks an entry: the rest is claimed at once, that one as soon as it is free."""
     task_ids = make_tasks(database_url, COUNT)
     lock = "SELECT FROM taskbell.outbox WHERE task_id = %s FOR UPDATE"
     with connected(database_url, autocommit=False) as stranger, connected(database_url) as poller:
@@ -65,6 +68,7 @@ def test_a_row_that_a_stranger_locks_costs_nobody_else_anything(
 
 
 def test_claims_without_skip_locked_wait_for_one_another(database_url: str, proof: Proof) -> None:
+    """Our claim without these two words waits in Postgres with tasks free: why it has them."""
     make_tasks(database_url, COUNT)
     with (
         ThreadPoolExecutor(1) as thread,
@@ -94,6 +98,7 @@ def test_claims_without_skip_locked_wait_for_one_another(database_url: str, proo
 def test_claims_that_select_and_then_update_take_tasks_twice(
     database_url: str, proof: Proof
 ) -> None:
+    """The usual two steps, taken in turns on two connections: why our claim is one statement."""
     make_tasks(database_url, COUNT)
     with connected(database_url) as first, connected(database_url) as second:
         seen, seen_too = look(first, QUEUE, 10), look(second, QUEUE, 10)

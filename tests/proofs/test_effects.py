@@ -57,6 +57,7 @@ def doom(fleet: Fleet, point: str, *how: str) -> None:
 def test_a_crash_around_an_effect_leaves_all_of_it_or_nothing(
     point: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGKILL at this point of an effect's transaction; rows are counted then and at the end."""
     doom(fleet, point)
     task_ids = fleet.enqueue(TASKS, task_type="deliver")
     wait_until("the doomed one is gone", lambda: fleet.ended("doomed") == -signal.SIGKILL)
@@ -78,6 +79,7 @@ def test_a_crash_around_an_effect_leaves_all_of_it_or_nothing(
 def test_a_commit_that_comes_three_timeouts_late_is_refused(
     point: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGSTOP at this point, SIGCONT once another worker has done it: its commit is refused."""
     doom(fleet, point, "--by=SIGSTOP")
     task_ids = fleet.enqueue(1, task_type="deliver")
     fleet.wait_until_frozen("doomed")
@@ -99,6 +101,7 @@ def test_a_commit_that_comes_three_timeouts_late_is_refused(
 def test_tasks_with_one_key_have_one_effect_however_many_run_at_once(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """Two workers run tasks that name one business key; the table itself would take repeats."""
     with psycopg.connect(conninfo(fleet.database_url)) as connection:
         clones = [NewTask("deliver", {"key": "order-17"}) for _ in range(CLONES)]
         enqueued = Producer().enqueue_many(connection, clones)
@@ -117,6 +120,7 @@ def test_tasks_with_one_key_have_one_effect_however_many_run_at_once(
 def test_a_task_that_is_processed_twice_with_its_key_has_one_effect_in_another_database(
     point: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGKILL between the commit there and the settlement here: the key tells the next worker."""
     doom(fleet, point)
     task_ids = fleet.enqueue(TASKS, task_type="deliver_elsewhere")
     wait_until("the doomed one is gone", lambda: fleet.ended("doomed") == -signal.SIGKILL)

@@ -40,6 +40,7 @@ def sleep_through(fleet: Fleet, name: str) -> None:
 def test_a_worker_that_is_frozen_in_mid_task_loses_it_a_timeout_later(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGSTOP in mid-task, SIGCONT when another worker has long done it."""
     fleet.launch("relay", "taskbell.relay")
     fleet.start_consumer("frozen", "support.practice")
     task_ids = fleet.enqueue(1, seconds=60, task_type="hold")
@@ -66,6 +67,7 @@ def test_a_worker_that_is_frozen_in_mid_task_loses_it_a_timeout_later(
 def test_a_settlement_that_comes_three_timeouts_late_is_refused(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGSTOP between handler and settlement, SIGCONT three timeouts later: it is refused."""
     fleet.launch("relay", "taskbell.relay")
     fleet.start("frozen", "support.doomed", "consumer", BEFORE_SETTLE.point, "--by=SIGSTOP")
     task_ids = fleet.enqueue(1, task_type="charge")

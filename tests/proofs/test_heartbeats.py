@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 def test_a_task_of_three_timeouts_is_never_redelivered(
     task_type: str, fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """A handler runs for three timeouts beside an idle worker that would take it."""
     for name in ("consumer-1", "consumer-2"):
         fleet.launch(name, "taskbell.consumer", "support.practice:app")
     task_ids = fleet.enqueue(1, seconds=3 * LEASE, task_type=task_type)
@@ -71,6 +72,7 @@ def hold_until_silenced(fleet: Fleet, proxy: Proxy, task_type: str) -> list[UUID
 async def test_a_task_whose_heartbeats_are_cut_off_is_redelivered_a_timeout_later(
     fleet: Fleet, referee: Referee, keeperless: Proxy, proof: Proof
 ) -> None:
+    """A proxy swallows the heartbeats and nothing else; the handler runs on in its thread."""
     task_ids = await asyncio.to_thread(hold_until_silenced, fleet, keeperless, "hold_regardless")
     # The thread ends long after; what it has to say comes too late.
     await asyncio.to_thread(fleet.wait_for_word, "victim", '"noticed_by": "settlement"')
@@ -86,6 +88,7 @@ async def test_a_task_whose_heartbeats_are_cut_off_is_redelivered_a_timeout_late
 async def test_a_handler_whose_heartbeats_are_cut_off_ends_before_anybody_may_take_its_task(
     fleet: Fleet, referee: Referee, keeperless: Proxy, proof: Proof
 ) -> None:
+    """The same on the event loop, where a worker can stop its handler before the lease ends."""
     task_ids = await asyncio.to_thread(hold_until_silenced, fleet, keeperless, "hold_carefully")
 
     verdict = referee.verdict(task_ids)

@@ -33,6 +33,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> 
 def test_the_tasks_of_a_killed_worker_start_elsewhere_within_1_s_after_their_timeout(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """SIGKILL for workers with tasks in hand; Postgres notes when leases end, handlers begin."""
     task_ids = fleet.enqueue(len(VICTIMS) * HELD, seconds=60, task_type="hold")
     for victim in VICTIMS:
         fleet.launch(victim, "taskbell.consumer", "support.practice:app", "--slots", str(HELD))

@@ -11,6 +11,7 @@ MOST_MICROSECONDS = 10.0
 
 
 def test_a_point_that_nobody_listens_for_is_reported_in_microseconds(proof: Proof) -> None:
+    """The observer of a normal process is told of a point over and over, and timed."""
     observe = log_to_stderr("info", "json")
 
     seconds = min(repeat(lambda: observe(BEFORE_CLAIM), number=REPORTS, repeat=3)) / REPORTS

@@ -13,8 +13,8 @@ from support.waiting import wait_until
 
 TRIES = 3
 BEHIND = 100
-# A worker that sleeps sees what has become due within a second; then it queues for the one slot.
-LATEST = 2.5
+# It queues for the one slot behind those that were due before it, however slow this machine is.
+LATEST = 10.0
 GAPS = """
 SELECT CAST(extract(epoch FROM run.at - failure.failed_at) AS float8) AS seconds
 FROM taskbell.failure JOIN acceptance.run
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 def test_a_poison_task_backs_off_while_the_100_behind_it_complete(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """One task always fails; Postgres notes when it was tried and when the others were done."""
     poison = fleet.enqueue(1, task_type="poison", tries=TRIES)
     healthy = fleet.enqueue(BEHIND, task_type="hold")
     fleet.start_consumer("consumer", "support.practice", slots=1)
@@ -63,6 +64,7 @@ def gone(fleet: Fleet, name: str) -> bool:
 def test_a_task_that_kills_every_worker_is_dead_after_its_tries(
     fleet: Fleet, referee: Referee, proof: Proof
 ) -> None:
+    """Its handler kills the worker; tries are counted at the claim, so these count, too."""
     tries = 2
     poison = fleet.enqueue(1, task_type="assassin", tries=tries)
     for victim in range(tries):

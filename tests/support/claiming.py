@@ -106,15 +106,24 @@ class Race:
         return len(self.all) / self.seconds
 
 
-def race(url: str, queue: str, way: Way, *, claimers: int, limit: int, hold: float = 0.0) -> Race:
-    """Let claimers empty a queue, all at once; each commits ``hold`` seconds after its claim."""
+def race(
+    url: str, queue: str, way: Way, *, claimers: int, limit: int,
+    hold: float = 0.0, meet: bool = False,
+) -> Race:  # fmt: skip
+    """Let claimers empty a queue, all at once; each commits ``hold`` seconds after its claim.
+
+    If they ``meet``, nobody commits before everybody has made a claim.
+    """
     ready, over = threading.Barrier(claimers + 1), threading.Event()
+    met = threading.Barrier(claimers)
 
     def empty() -> list[UUID]:
         taken: list[UUID] = []
         with connected(url, autocommit=False) as connection:
             ready.wait()
             while found := way(connection, queue, limit):
+                if meet and not taken:
+                    met.wait()
                 taken += found
                 time.sleep(hold)
                 connection.commit()

@@ -21,7 +21,7 @@ _WRITE: Final = "INSERT INTO acceptance.effect (task_id, attempt) VALUES (%s, %s
 _WRITE_ELSEWHERE: Final = "INSERT INTO acceptance.effect (task_id, attempt) VALUES (:id, :attempt)"
 
 
-class _Watched(AsyncConnection[Any]):
+class Watched(AsyncConnection[Any]):
     """A connection that reports where its transaction stands."""
 
     observe: Observer = staticmethod(ignore)
@@ -46,7 +46,7 @@ def application(observe: Observer) -> Consumer:
     async def deliver(context: Context, payload: dict[str, Any]) -> None:
         """Have an effect in taskbell's own database; the key is the payload's, or the task's."""
         await book().write(context.task_id, context.attempt)
-        connection = await _Watched.connect(_url(), autocommit=True)
+        connection = await Watched.connect(_url(), autocommit=True)
         connection.observe = observe
         key = payload.get("key") or context.idempotency_key
         async with (

@@ -36,6 +36,10 @@ class Fleet:
     """The way the roles use; a pooler may stand in it."""
     amqp_url: str | None
     behind_pooler: bool
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """What the processes it starts find in theirs besides."""
+    pids: list[int] = field(default_factory=list[int])
+    """Of every process it has started."""
     _running: dict[str, subprocess.Popen[bytes]] = field(
         default_factory=dict[str, "subprocess.Popen[bytes]"]
     )
@@ -64,6 +68,7 @@ class Fleet:
             "TASKBELL_BEHIND_POOLER": str(self.behind_pooler),
             "TASKBELL_LOG_FORMAT": "json",
             "TASKBELL_GRACE": "5",
+            **self.environment,
         }
         if self.amqp_url is not None:
             environment["TASKBELL_AMQP_URL"] = self.amqp_url
@@ -71,6 +76,7 @@ class Fleet:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
             )
+        self.pids.append(self.pid(name))
 
     def wait_for_event(self, name: str, event: str, patience: float = PATIENCE) -> None:
         """Return when this process has logged the event since it was started."""

@@ -8,8 +8,12 @@ from typing import Any
 
 from sqlalchemy import text
 
+from support.effects import Watched
 from taskbell.consumer import Consumer, Context, Fixed, Reject
 from taskbell.producer import TypedTask
+from taskbell.shared.database import conninfo
+from taskbell.shared.events import Event
+from taskbell.shared.points import PointReached
 
 app = Consumer()
 AT_ONCE = Fixed(0)
@@ -72,3 +76,15 @@ async def effect_async(context: Context, _payload: object) -> None:
     async with context.effect(driver="psycopg", isolation="SERIALIZABLE") as connection:
         await connection.execute("INSERT INTO public.ledger (entry) VALUES ('connection')")
         await connection.execute("SELECT pg_sleep(3.5)")
+
+
+@app.handler("dies_around_commit", isolation="process", retry=AT_ONCE)
+async def dies_around_commit(context: Context, payload: dict[str, str]) -> None:
+    def die(event: Event) -> None:
+        if context.attempt == 1 and event == PointReached(payload["point"]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    mine = await Watched.connect(conninfo(payload["url"]), autocommit=True)
+    mine.observe = die
+    async with mine, context.effect(driver="psycopg", connection=mine):
+        await mine.execute("INSERT INTO public.ledger (entry) VALUES (%s)", (str(os.getpid()),))

@@ -29,6 +29,7 @@ CREATE TABLE acceptance.effect (
 LEASE: Final = 2.5
 CAREFUL_LEASE: Final = 10.0
 """Of this a second is left when the handler is stopped: more than a loaded machine needs."""
+LONG_LEASE: Final = 4.0
 POISON_DELAY: Final = 2.5
 _LOOK_SECONDS: Final = 0.05
 
@@ -89,6 +90,7 @@ def application(observe: Observer) -> Consumer:
     for each in (hold, hold_regardless, assassin):
         app.handler(each.__name__, lease=LEASE)(each)
     app.handler("hold_carefully", lease=CAREFUL_LEASE)(hold)
+    app.handler("hold_long", lease=LONG_LEASE)(hold)
     app.handler("poison", lease=LEASE, retry=Fixed(delay=POISON_DELAY))(poison)
 
     @app.handler("charge", lease=LEASE)

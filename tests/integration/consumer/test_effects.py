@@ -1,6 +1,6 @@
 """An effect commits with the settlement of its task: once for a completed task, or not at all."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -8,17 +8,16 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from integration.consumer.kinds import KINDS, Kind, handle_by, in_connection, in_session
 from integration.consumer.ledger import WRITE, WRITE_PLAIN, entries, make_ledger, take_away
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
-from taskbell.consumer import Consumer, Context, Fixed, InvalidEffect, LeaseLost
+from taskbell.consumer import Consumer, Context, InvalidEffect, LeaseLost
 from taskbell.consumer.reports import IgnoredAfterEffect
 from taskbell.consumer.transaction import Isolation
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import LeaseLost as LeaseLostEvent
 from taskbell.shared.events import TaskFailed, TaskSettled
-
-AT_ONCE = Fixed(0)
 
 # Each line takes longer than a lease of 2 s, and says in which isolation it was written.
 SLOW_TRIGGER = """
@@ -30,70 +29,6 @@ BEGIN
 END $$;
 CREATE TRIGGER slow BEFORE INSERT ON public.ledger FOR EACH ROW EXECUTE FUNCTION public.slow();
 """
-
-Between = Callable[[Context], None]
-
-
-def nothing(_context: Context) -> None:
-    return
-
-
-async def in_session(
-    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
-) -> None:
-    async with context.effect(isolation=isolation) as session:
-        await session.execute(WRITE, {"entry": "async session"})
-        between(context)
-
-
-def in_blocking_session(
-    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
-) -> None:
-    with context.effect(isolation=isolation) as session:
-        session.execute(WRITE, {"entry": "session"})
-        between(context)
-
-
-async def in_connection(
-    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
-) -> None:
-    async with context.effect(driver="psycopg", isolation=isolation) as connection:
-        await connection.execute(WRITE_PLAIN, ("async connection",))
-        between(context)
-
-
-def in_blocking_connection(
-    context: Context, between: Between = nothing, isolation: Isolation = "READ COMMITTED"
-) -> None:
-    with context.effect(driver="psycopg", isolation=isolation) as connection:
-        connection.execute(WRITE_PLAIN, ("connection",))
-        between(context)
-
-
-KINDS = [
-    pytest.param(in_session, id="AsyncSession"),
-    pytest.param(in_blocking_session, id="Session"),
-    pytest.param(in_connection, id="AsyncConnection"),
-    pytest.param(in_blocking_connection, id="Connection"),
-]
-Kind = Callable[..., Awaitable[None] | None]
-
-
-def handle_by(app: Consumer, kind: Kind, *arguments: Any, **terms: Any) -> None:
-    """Register a handler of the kind's colour, which gives its context to ``kind``."""
-    if kind in {in_session, in_connection}:
-
-        @app.handler("t", retry=AT_ONCE, lease=2)
-        async def handle(context: Context, _payload: object) -> None:
-            done = kind(context, *arguments, **terms)
-            assert done is not None
-            await done
-
-    else:
-
-        @app.handler("t", retry=AT_ONCE, lease=2)
-        def handle_in_thread(context: Context, _payload: object) -> None:
-            kind(context, *arguments, **terms)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,17 +2,43 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from integration.consumer.ledger import entries, make_ledger, take_away
 from support.factories import make_tasks
 from support.isolated import app
+from support.practice import AFTER_EFFECT_COMMIT, BEFORE_EFFECT_COMMIT
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer.reports import IgnoredAfterEffect
-from taskbell.shared.events import LeaseLost, TaskFailed
+from taskbell.shared.database import conninfo
+from taskbell.shared.events import LeaseLost, TaskFailed, TaskSettled
+
+# A commit that waits for whoever holds the gate, and tells who waits.
+GATE = """
+CREATE FUNCTION public.pass() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(17);
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER pass AFTER INSERT ON public.ledger
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.pass();
+"""
+AT_THE_GATE = """
+SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 17 AND NOT granted
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+BEHIND_IT = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND starts_with(application_name, 'taskbell ')
+  AND pg_blocking_pids(pid) && ARRAY(SELECT pid FROM pg_locks
+                                     WHERE locktype = 'advisory' AND objid = 17 AND NOT granted)
+"""
 
 
 async def begun(pid_file: Path) -> int:
@@ -22,6 +48,21 @@ async def begun(pid_file: Path) -> int:
         return pid_file.read_text(encoding="utf-8") if pid_file.exists() else ""
 
     return int(await asyncio.to_thread(wait_until, "the handler runs", look))
+
+
+def child_of_ours() -> int:
+    """The one process in which an isolated handler runs."""
+    mine = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    children = [int(pid) for each in mine for pid in each.read_text(encoding="ascii").split()]
+    (found,) = [
+        pid for pid in children if b"consumer.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    return found
+
+
+async def seen(url: str, query: str) -> list[Any]:
+    """The rows of a query, once there are any."""
+    return await asyncio.to_thread(wait_until, query, lambda: rows(url, query))
 
 
 async def gone(pid: int) -> None:
@@ -116,3 +157,46 @@ async def test_effects_from_another_process_settle_their_tasks(
     assert {task_of(database_url, each).attempt_count for each in ids} == {1}
     assert [each.error for each in reports.of(IgnoredAfterEffect)] == ["too late"]
     assert reports.of(LeaseLost) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "starts"), [(BEFORE_EFFECT_COMMIT.point, 2), (AFTER_EFFECT_COMMIT.point, 1)]
+)
+async def test_a_process_that_dies_around_the_commit_of_its_effect_leaves_one_in_the_end(
+    database_url: str, reports: Reports, point: str, starts: int
+) -> None:
+    make_ledger(database_url)
+    payload = {"point": point, "url": database_url}
+    (task_id,) = make_tasks(database_url, type="dies_around_commit", payload=payload)
+    async with working(app, database_url, reports, slots=1):
+        await reports.settled(task_id)
+
+    task = task_of(database_url, task_id)
+    assert (task.status, task.attempt_count) == ("COMPLETED", starts)
+    assert len(entries(database_url)) == 1
+    assert reports.of(LeaseLost) == []
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["goes through", "does not"])
+async def test_a_process_that_dies_while_its_effect_commits_leaves_one_whether_or_not_it(
+    database_url: str, reports: Reports, *, committed: bool
+) -> None:
+    make_ledger(database_url)
+    rows(database_url, GATE)
+    payload = {"point": "", "url": database_url}
+    with psycopg.connect(conninfo(database_url), autocommit=True) as gate:
+        gate.execute("SELECT pg_advisory_lock(17)")
+        (task_id,) = make_tasks(database_url, type="dies_around_commit", payload=payload)
+        async with working(app, database_url, reports, slots=1):
+            (server,) = await seen(database_url, AT_THE_GATE)
+            os.kill(child_of_ours(), signal.SIGKILL)
+            await seen(database_url, BEHIND_IT)  # the worker asks what became of it
+            if not committed:
+                rows(database_url, "SELECT pg_terminate_backend(%s)", server.pid)
+            gate.execute("SELECT pg_advisory_unlock(17)")
+            await reports.settled(task_id)
+
+    task = task_of(database_url, task_id)
+    assert (task.status, task.attempt_count) == ("COMPLETED", 1 if committed else 2)
+    assert len(entries(database_url)) == 1
+    assert [each.status for each in reports.of(TaskSettled)].count("COMPLETED") == 1
