@@ -12,7 +12,7 @@ test: ## run all tests against real servers (PYTEST_ARGS="…" go to pytest)
 	@compose/bootstrap test pytest -n 3 $(PYTEST_ARGS)
 
 prove: ## prove the promises, one line and one figure each (PYTEST_ARGS="--proof-rounds 5" …)
-	@compose/bootstrap test pytest -q -n 2 tests/proofs $(PYTEST_ARGS)
+	@compose/bootstrap test pytest -q -n 2 tests/proofs --promptly 1 $(PYTEST_ARGS)
 
 check: ## format, lint, import contracts, types
 	@compose/bootstrap check poe --executor simple check

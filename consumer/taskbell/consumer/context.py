@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 from uuid import UUID
 
 import psycopg
@@ -14,7 +14,8 @@ from taskbell.consumer.errors import InvalidEffect, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Isolation
-from taskbell.producer import Enqueued, NewTask, TypedTask
+from taskbell.producer import AsyncProducer, Enqueued, NewTask, Producer, TypedTask
+from taskbell.producer.connection import Awaited, Blocking, is_blocking
 from taskbell.producer.new_task import Options
 from taskbell.producer.rules import require_name, require_text
 from taskbell.shared.limits import DEDUP_KEY_BYTES, TYPE_BYTES
@@ -24,7 +25,6 @@ if TYPE_CHECKING:  # only those who use it load it
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
     from sqlalchemy.orm import Session
 
-    from taskbell.producer.connection import Awaited, Blocking
 
 _ISOLATIONS = {"READ COMMITTED": False, "REPEATABLE READ": True, "SERIALIZABLE": True}
 
@@ -185,9 +185,10 @@ class Context:
         Through what an effect hands over it commits with the effect. It gets this task's owner
         and, unless it says otherwise, its correlation id. To be awaited if the connection is.
         """
-        from taskbell.consumer import follow_up  # noqa: PLC0415 - it knows SQLAlchemy
-
         request = NewTask.of(task, payload, **options)
         if request.correlation_id is None:
             request = replace(request, correlation_id=self.correlation_id)
-        return follow_up.enqueue(connection, request, self.owner_id)
+        if is_blocking(connection):
+            return Producer(owner_id=self.owner_id).enqueue(connection, request)
+        awaited = cast("Awaited", connection)
+        return AsyncProducer(owner_id=self.owner_id).enqueue(awaited, request)

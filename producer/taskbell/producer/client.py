@@ -46,7 +46,7 @@ class Producer(_Desk):
 
     def enqueue(
         self,
-        connection: Blocking,
+        connection: "Blocking",
         task: str | TypedTask | NewTask,
         payload: object = None,
         **options: Unpack[Options],
@@ -62,7 +62,7 @@ class Producer(_Desk):
         return answer(request, row)
 
     def enqueue_many(
-        self, connection: Blocking, tasks: Iterable[NewTask | TypedTask]
+        self, connection: "Blocking", tasks: Iterable[NewTask | TypedTask]
     ) -> list[Enqueued]:
         """Enqueue tasks, thousands in a statement; one answer for each, in the same order.
 
@@ -82,7 +82,7 @@ class AsyncProducer(_Desk):
 
     async def enqueue(
         self,
-        connection: Awaited,
+        connection: "Awaited",
         task: str | TypedTask | NewTask,
         payload: object = None,
         **options: Unpack[Options],
@@ -93,7 +93,7 @@ class AsyncProducer(_Desk):
         return answer(request, row)
 
     async def enqueue_many(
-        self, connection: Awaited, tasks: Iterable[NewTask | TypedTask]
+        self, connection: "Awaited", tasks: Iterable[NewTask | TypedTask]
     ) -> list[Enqueued]:
         """Enqueue tasks; guarantees and errors are those of ``Producer.enqueue_many``."""
         batch = self._collect(tasks)
