@@ -362,9 +362,10 @@ class Machine(RuleBasedStateMachine):
     @_step(2, _has_running)
     def reap(self) -> None:
         reported = self.pipeline.reap()
-        fates = Counter(status == "FAILED" for status in self.model.reap().values())
-        told = reported and (reported.retried, reported.dead)
-        assert told == ((fates[False], fates[True]) if fates else None)
+        fates = Counter(self.model.reap().values())
+        told = reported and (reported.retried, reported.dead, reported.cancelled)
+        expected = tuple(fates[status] for status in ("RETRYING", "FAILED", "CANCELLED"))
+        assert told == (expected if fates else None)
 
     @_step(4, _can_promote)
     def promote(self) -> None:
