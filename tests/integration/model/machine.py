@@ -26,6 +26,7 @@ from taskbell.shared.lifecycle import (
     Settlement,
     Snoozed,
     Stopped,
+    TaskStatus,
     settle,
 )
 
@@ -39,6 +40,7 @@ _LONG_AGO: Final = 0x0170_0000_0000
 _FAR_OFF: Final = 0x0500_0000_0000
 _STRIDE: Final = 379
 _IDS: Final = 1009
+_REAPED: Final = (TaskStatus.RETRYING, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 workers = st.sampled_from(("w1", "w2", "w3"))
 lanes = st.sampled_from(("a", "b"))
@@ -364,7 +366,7 @@ class Machine(RuleBasedStateMachine):
         reported = self.pipeline.reap()
         fates = Counter(self.model.reap().values())
         told = reported and (reported.retried, reported.dead, reported.cancelled)
-        expected = tuple(fates[status] for status in ("RETRYING", "FAILED", "CANCELLED"))
+        expected = tuple(fates[status] for status in _REAPED)
         assert told == (expected if fates else None)
 
     @_step(4, _can_promote)
