@@ -104,13 +104,7 @@ def _effect_statements() -> list[str]:
     made = [each for each in statements("0001_record.sql") if f"{SCHEMA}.effect" in each]
     lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}.effect', 0))"
     schema = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
-    return [lock, schema, *(_unless_there(each) for each in made)]
-
-
-def _unless_there(statement: str) -> str:
-    for made in ("CREATE TABLE", "CREATE INDEX"):
-        statement = statement.replace(f"{made} ", f"{made} IF NOT EXISTS ")
-    return statement
+    return [lock, schema, *made]
 
 
 def check(url: str) -> SchemaState:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import create_engine
@@ -24,7 +25,7 @@ AT_ONCE = Fixed(0)
 @pytest.fixture
 def other_url(postgres_server: Postgres) -> Iterator[str]:
     """A database of somebody else's, with a ledger and the effect table alone."""
-    name = "other_database"
+    name = f"other_{uuid4().hex}"
     url = postgres_server.create_database(name)
     for _ in range(2):  # a second time changes nothing
         migration.install_effects(url)

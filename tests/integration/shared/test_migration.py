@@ -89,6 +89,14 @@ def test_threads_of_one_process_may_upgrade_at_once(empty_database_url: str) -> 
     assert check(empty_database_url).answer == "current"
 
 
+def test_a_database_of_dedup_keys_may_become_taskbells_own(empty_database_url: str) -> None:
+    migration.install_effects(empty_database_url)
+
+    upgrade(empty_database_url)
+
+    assert check(empty_database_url).answer == "current"
+
+
 def test_a_second_upgrade_writes_nothing(database_url: str) -> None:
     read_only = f"{database_url}{'&' if '?' in database_url else '?'}options="
     read_only += "-c%20default_transaction_read_only%3Don"

@@ -80,7 +80,8 @@ COMMENT ON TABLE taskbell.idempotency IS 'The same (owner, key) gives the same t
 COMMENT ON COLUMN taskbell.idempotency.key_hash IS 'Hash of the idempotency key, so that a key of any length fits the index.';
 COMMENT ON COLUMN taskbell.idempotency.request_hash IS 'Hash of what the caller asked for, to refuse the same key with another request.';
 
-CREATE TABLE taskbell.effect (
+-- Alone in a business database, and there already if the rest comes later.
+CREATE TABLE IF NOT EXISTS taskbell.effect (
     scope      text        NOT NULL,
     dedup_key  text        NOT NULL,
     task_id    uuid        NOT NULL,
@@ -89,7 +90,7 @@ CREATE TABLE taskbell.effect (
     CONSTRAINT effect_scope CHECK (octet_length(scope) BETWEEN 1 AND 200),
     CONSTRAINT effect_dedup_key CHECK (octet_length(dedup_key) BETWEEN 1 AND 1024)
 );
-CREATE INDEX effect_age ON taskbell.effect USING brin (created_at);
+CREATE INDEX IF NOT EXISTS effect_age ON taskbell.effect USING brin (created_at);
 COMMENT ON TABLE taskbell.effect IS 'Dedup keys, each recorded in the same transaction as its effect; may stand alone in another database.';
 COMMENT ON COLUMN taskbell.effect.scope IS 'What the key is unique within, the task type by default.';
 COMMENT ON COLUMN taskbell.effect.dedup_key IS 'A key seen before ends the handler as completed, with no second effect.';
