@@ -12,7 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 __all__ = ["conninfo", "require_url", "where"]
 
-_POSTGRES: Final = ("postgresql", "postgres", "postgresql+psycopg")
+_SQLALCHEMY: Final = "postgresql+psycopg"
+_POSTGRES: Final = ("postgresql", "postgres", _SQLALCHEMY)
 _UNREADABLE: Final = "not a URL of Postgres: postgresql://user:password@host/database"
 _ENCODE: Final = "in user and password @ must be written %40, / %2F, : %3A, ? %3F, # %23 and % %25"
 _PORTS: Final = range(1, 65536)
@@ -40,7 +41,7 @@ def conninfo(url: str) -> str:
 
     Raises ``ValueError`` for whatever libpq could never connect by.
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, rest = _as_libpq(url).partition("://")
     if not separator or scheme not in _POSTGRES or not rest.isprintable():
         raise ValueError(_UNREADABLE)
     # libpq ends the user's part at the first @, unless a / comes before.
@@ -57,6 +58,14 @@ def conninfo(url: str) -> str:
         if given.get(name, choices[0]) not in choices:
             raise ValueError(f"its {name} is none of {', '.join(choices)}")
     return f"postgresql://{rest}"
+
+
+def _as_libpq(url: str) -> str:
+    # SQLAlchemy writes a blank in a parameter as +, which to libpq is a plus.
+    if not url.startswith(f"{_SQLALCHEMY}://"):
+        return url
+    address, asked, parameters = url.partition("?")
+    return address + asked + parameters.replace("+", "%20")
 
 
 def _parameters(url: str) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """A URL that can never work is refused before anything starts, and no part of it is repeated."""
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import ValidationError
+from sqlalchemy import URL
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.settings import Settings, sentence
@@ -71,6 +73,18 @@ def test_what_is_no_url_of_a_broker_is_refused_in_one_line(url: str) -> None:
 def test_what_libpq_connects_by_is_taken_as_it_is(rest: str) -> None:
     assert conninfo(f"postgresql+psycopg://{rest}") == f"postgresql://{rest}"
     assert Settings.read(database_url=f"postgres://{rest}").database.url == f"postgres://{rest}"
+
+
+def test_a_blank_that_sqlalchemy_writes_reaches_libpq_as_one() -> None:
+    url = URL.create("postgresql+psycopg", query={"options": "-c lock_timeout=5s"})
+
+    given = conninfo_to_dict(conninfo(url.render_as_string(hide_password=False)))
+
+    assert given["options"] == "-c lock_timeout=5s"
+
+
+def test_a_plus_of_libpqs_own_form_stays_one() -> None:
+    assert conninfo("postgresql://host/db?application_name=a+b").endswith("=a+b")
 
 
 def test_a_database_is_named_without_its_password() -> None:
