@@ -3,14 +3,13 @@
 import asyncio
 from typing import Any, Final
 
-from sqlalchemy import text
-
 from benchmarks.tally import tally
 from taskbell.consumer import Consumer, Context
 
 PADDING: Final = "x" * 64
 """Makes a payload of about a hundred bytes, the same for every system."""
 
+ACCOUNTS: Final = 10_000
 LEDGER: Final = """
 CREATE SCHEMA bench;
 CREATE TABLE bench.account (number integer PRIMARY KEY, balance bigint NOT NULL DEFAULT 0)
@@ -18,7 +17,6 @@ CREATE TABLE bench.account (number integer PRIMARY KEY, balance bigint NOT NULL 
 INSERT INTO bench.account (number) SELECT generate_series(0, 9999);
 """
 CHARGE: Final = "UPDATE bench.account SET balance = balance + 1 WHERE number = {number}"
-_BY_SESSION: Final = text(CHARGE.format(number=":number"))
 _BY_PSYCOPG: Final = CHARGE.format(number="%s").encode()
 
 app = Consumer()
@@ -42,19 +40,10 @@ async def hold(_context: Context, given: dict[str, Any]) -> None:
     await asyncio.sleep(3600)
 
 
-@app.handler("charge", queue="charge")
-async def charge(context: Context, given: dict[str, Any]) -> None:
-    """Dedup key, one business UPDATE and settlement in one commit, through SQLAlchemy."""
-    number = given["number"]
-    tally().record(number)
-    async with context.effect(key=str(number)) as session:
-        await session.execute(_BY_SESSION, {"number": number % 10_000})
-
-
 @app.handler("charge_psycopg", queue="charge_psycopg")
 async def charge_psycopg(context: Context, given: dict[str, Any]) -> None:
-    """The same through psycopg."""
+    """Dedup key, one business UPDATE and settlement in one commit, through psycopg."""
     number = given["number"]
     tally().record(number)
     async with context.effect(key=str(number), driver="psycopg") as connection:
-        await connection.execute(_BY_PSYCOPG, (number % 10_000,))
+        await connection.execute(_BY_PSYCOPG, (number % ACCOUNTS,))

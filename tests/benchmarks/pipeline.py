@@ -39,6 +39,8 @@ class Shape:
     brokered: bool = True
     slots: int = SLOTS
     queue: str = "bench"
+    application: str = "handlers"
+    """The module of the handlers."""
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Pipeline:
 
     def start(self) -> None:
         """Start the processes; every one is up then and, if it needs one, has its broker."""
-        command = ("taskbell.consumer", "benchmarks.handlers:app")
+        command = ("taskbell.consumer", f"benchmarks.{self.shape.application}:app")
         chosen = ("--queues", self.shape.queue, "--slots", str(self.shape.slots))
         names = self.consumers
         for name in names:

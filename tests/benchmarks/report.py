@@ -69,8 +69,10 @@ def _machine(bench: Bench, name: str, seconds: float) -> list[str]:
     return [
         f"{when}, size *{name}*, {seconds / 60:.1f} minutes, commit {_commit()}.",
         "",
-        (f"{_hardware()}, Python {platform.python_version()}, {servers.postgres.origin}, "
-        f"{servers.rabbitmq.origin}; everything on this one machine."),
+        (
+            f"{_hardware()}, Python {platform.python_version()}, {servers.postgres.origin}, "
+            f"{servers.rabbitmq.origin}; everything on this one machine."
+        ),
         "",
         f"Postgres: {settings}. RabbitMQ: as delivered, persistent messages, publisher confirms.",
         "",

@@ -1,6 +1,6 @@
 """Systems run in turn, A/B/A/B, so that what disturbs the machine disturbs them alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from benchmarks.bench import Bench, Table
 from benchmarks.measured import Sample, Series
@@ -17,12 +17,19 @@ def in_turn(
     systems: Mapping[str, Callable[[], Sample]],
     *,
     rounds: int | None = None,
+    few: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
 ) -> dict[str, Series]:
-    """Run every system once a round; what was made for a run is dropped after it."""
+    """Run every system once a round; what was made for a run is dropped after it.
+
+    The ``few`` sit out the last round: the peers, most of which take their time.
+    """
     samples: dict[str, list[Sample]] = {name: [] for name in systems}
-    for turn in range(rounds or bench.size.rounds):
+    last = (rounds or bench.size.rounds) - 1
+    for turn in range(last + 1):
         for name, run in systems.items():
+            if name in few and turn == last > 0:
+                continue
             samples[name].append(run())
             bench.servers.sweep()
             bench.say(f"  {turn + 1}. {name}: {samples[name][-1].rate:,.0f}/s")

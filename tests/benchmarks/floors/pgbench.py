@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import psycopg
 from sqlalchemy.engine import make_url
 
+from benchmarks import counters
 from benchmarks.bench import Bench
 from benchmarks.crew import RunFailed
 from benchmarks.floors import scripts
@@ -67,12 +69,19 @@ class Floor:
             text=True,
         ) as running:
             said = running.communicate()[0]
+        self._settle()
         meter.end()
         done, rate, failed = _DONE.search(said), _RATE.search(said), _FAILED.search(said)
         if running.returncode or not (done and rate) or (failed and int(failed[1])):
             raise RunFailed(f"pgbench: {said}")
         count = int(done[1])
         return meter.sample(count * tasks, count / float(rate[1]))
+
+    def _settle(self) -> None:
+        """Wait until its backends have ended, and their CPU is their parent's."""
+        while counters.sessions(self.database_url):
+            time.sleep(0.02)
+        time.sleep(0.1)
 
     def _environment(self) -> dict[str, str]:
         url = make_url(self.database_url)

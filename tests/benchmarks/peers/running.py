@@ -134,7 +134,7 @@ def enqueue(bench: Bench, name: str) -> Sample:
 def idle(bench: Bench, name: str) -> Sample:
     """Latencies of tasks that come one now and then."""
     with open_peer(bench, name, tuned=True) as running:
-        count = bench.size.samples
+        count = max(30, bench.size.samples // 3)
         running.work()
         running.run("idle", "idle", count)
         running.crew.says("idle", "ready\n")

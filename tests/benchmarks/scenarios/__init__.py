@@ -10,6 +10,7 @@ from benchmarks.scenarios import (
     drain,
     effect,
     enqueue,
+    floors,
     held,
     idle,
     latency,
@@ -20,6 +21,7 @@ from benchmarks.scenarios import (
 )
 
 SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
+    "floors": floors.run,
     "drain": drain.run,
     "life": life.run,
     "enqueue": enqueue.run,

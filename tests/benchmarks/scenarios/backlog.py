@@ -75,8 +75,7 @@ def _tell(outcome: Outcome, found: dict[int, dict[str, Kind]]) -> None:
     }
     outcome.curves.append(Curve(title, "due tasks (log)", "buffers per task", lines))
     sizes = sorted(found)
-    # The smallest is drained whole, start and end included; the next is the steady state.
-    least, most = found[sizes[min(1, len(sizes) - 1)]], found[sizes[-1]]
+    least, most = found[sizes[0]], found[sizes[-1]]
     for name in _KINDS:
         by_time = _micros(most[name]) / _micros(least[name])
         by_buffers = _buffers(most[name]) / _buffers(least[name])

@@ -14,6 +14,7 @@ from benchmarks.turns import in_turn, table
 
 FLOOR = "pgbench effect, 32 clients"
 _KINDS = {"charge": ("effect by Session", 0.5), "charge_psycopg": ("effect by psycopg", 0.65)}
+_APPLICATIONS = {"charge": "session_handlers", "charge_psycopg": "handlers"}
 _IN_FLIGHT = 32
 _CHARGED = """
 SELECT (SELECT sum(balance) FROM bench.account) AS charged,
@@ -66,7 +67,7 @@ def _ours(bench: Bench, kind: str) -> Callable[[], Sample]:
         count = bench.size.effects
         url = bench.servers.database()
         rows(url, LEDGER)
-        shape = Shape(slots=_IN_FLIGHT // 2, queue=kind)
+        shape = Shape(slots=_IN_FLIGHT // 2, queue=kind, application=_APPLICATIONS[kind])
         with open_pipeline(bench, shape, url) as pipeline:
             pipeline.start()
             sample = drain_through(pipeline, count, kind)

@@ -53,12 +53,14 @@ def run(bench: Bench) -> Outcome:
     }
     notes = dict.fromkeys(systems, "task and outbox entry in a commit")
     notes[_MANY] = notes[_MANY_FLOOR] = "task and outbox entry, a commit a call"
+    peers: list[str] = []
     if bench.size.peers:
         for peer in PEERS:
             name = f"{peer.name}, 1 producer"
+            peers.append(name)
             systems[name] = _peer(bench, peer.name)
             notes[name] = peer.enqueue_note
-    series = in_turn(bench, systems, notes=notes)
+    series = in_turn(bench, systems, few=peers, notes=notes)
     outcome.tables.append(table("Enqueueing", series))
     outcome.findings += [*_shares(series), *_peers(series), _bulk(series), _bell(series)]
     _tell_added(bench, outcome)

@@ -32,6 +32,7 @@ async def main():
     client = AsyncClient(frame.database_url())
     if kind == "prepare":
         await client.migrate()
+        await client.install_queue_storage(schema="awa")
     elif kind == "work":
         await work(client)
     elif kind == "preload":
