@@ -24,7 +24,7 @@ _KINDS: Final = """
 SELECT CASE WHEN query ~ 'INTO taskbell.task ' THEN 'enqueue'
             WHEN query ~ 'INSERT INTO taskbell.lease' THEN 'claim'
             WHEN query ~ 'DELETE FROM taskbell.lease' THEN 'settle'
-            WHEN query ~ 'UPDATE taskbell.outbox o SET announced_at = clock' THEN 'announce'
+            WHEN query ~ 'outbox o SET announced_at = clock' THEN 'announce'
             WHEN query ~ 'INSERT INTO taskbell.effect' THEN 'effect'
             WHEN query ~ 'UPDATE taskbell.lease' THEN 'heartbeat' ELSE 'other' END AS kind,
        sum(calls) AS calls, sum(rows) AS rows, sum(total_exec_time) / 1e3 AS seconds,

@@ -9,7 +9,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -129,7 +129,7 @@ class Load:
             return _timed(count, enqueue)
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connected(self) -> Generator[psycopg.Connection[Any]]:
         with psycopg.connect(conninfo(self._url)) as connection:
             connection.isolation_level = IsolationLevel.READ_COMMITTED
             yield connection

@@ -1,7 +1,7 @@
 """taskbell as it is run: relay and consumers in processes of their own, tasks through its API."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +108,7 @@ def _sum(count: int) -> int:
 @contextmanager
 def open_pipeline(
     bench: Bench, shape: Shape, database_url: str | None = None
-) -> Iterator[Pipeline]:
+) -> Generator[Pipeline]:
     """A pipeline on a fresh database, or on the given one; its processes are not started yet."""
     url = database_url or bench.servers.database()
     environment = {

@@ -1,6 +1,6 @@
 """A Postgres and a RabbitMQ of the benchmarks' own, tuned and durable, and what is made on them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +29,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 """What Postgres runs with, for everybody alike: durable, and tuned as its documentation says."""
 
-# Its consumers' and publishers' counters every second rather than four times: they are read once.
-_STATISTICS: Final = "application:set_env(rabbit, collect_statistics_interval, 1000)."
+# They are read once a run; the tests let them be gathered four times a second.
+_STATISTICS_SECONDS: Final = 1.0
 
 
 @dataclass
@@ -66,13 +66,13 @@ class Servers:
 
 
 @contextmanager
-def open_servers() -> Iterator[Servers]:
+def open_servers() -> Generator[Servers]:
     """Start both; they are gone afterwards. Raises ``ServiceError``."""
     with ExitStack() as stack:
         postgres = stack.enter_context(open_postgres(durable=True))
         _tune(postgres)
         rabbitmq = stack.enter_context(open_rabbitmq())
-        rabbitmq._ours.control("eval", _STATISTICS)
+        rabbitmq.gather_statistics(_STATISTICS_SECONDS)
         name = f"bench_template_{uuid4().hex[:8]}"
         url = postgres.create_database(name)
         upgrade(url)

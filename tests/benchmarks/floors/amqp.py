@@ -6,7 +6,7 @@ What the broker can take at best: persistent messages into a durable classic que
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -120,7 +120,7 @@ def publish(bench: Bench, body: bytes, count: int, *, tasks: int) -> Sample:
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[Channel]:
+def _opened(url: str) -> Generator[Channel]:
     channel = Channel(url)
     try:
         yield channel

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -52,7 +52,7 @@ class Running:
 
 
 @contextmanager
-def open_peer(bench: Bench, name: str, *, tuned: bool) -> Iterator[Running]:
+def open_peer(bench: Bench, name: str, *, tuned: bool) -> Generator[Running]:
     """A peer whose schema, if it has one, is there."""
     peer = BY_NAME[name]
     environment = {"PEER_TUNED": "1" if tuned else "0"}
