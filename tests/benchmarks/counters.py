@@ -1,5 +1,6 @@
 """What a database did: statements, commits, WAL, HOT updates and dead tuples, from its counters."""
 
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,6 +98,13 @@ def forget_kinds(url: str) -> None:
 def sessions(url: str) -> int:
     """How many other sessions this database has."""
     return int(rows(url, _FLUSHED)[0][0])
+
+
+def wait_for_reports(url: str, patience: float = 10.0) -> None:
+    """Return when every other session has ended, and with its end reported what it did."""
+    deadline = time.monotonic() + patience
+    while sessions(url) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def tidy(url: str) -> None:

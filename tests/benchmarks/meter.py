@@ -52,6 +52,7 @@ class Meter:
         """What was measured; the counters are read now."""
         counts = None
         if self.database_url is not None and self._counts is not None:
+            counters.wait_for_reports(self.database_url)
             counts = counters.read(self.database_url).since(self._counts)
         return Sample(
             tasks=tasks,

@@ -79,8 +79,7 @@ class Floor:
 
     def _settle(self) -> None:
         """Wait until its backends have ended, and their CPU is their parent's."""
-        while counters.sessions(self.database_url):
-            time.sleep(0.02)
+        counters.wait_for_reports(self.database_url)
         time.sleep(0.1)
 
     def _environment(self) -> dict[str, str]:
