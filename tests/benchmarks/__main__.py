@@ -48,7 +48,8 @@ def _measure(arguments: argparse.Namespace, directory: Path) -> tuple[bool, Path
     begun = time.monotonic()
     outcomes: dict[str, Outcome] = {}
     broken = False
-    with open_servers() as servers:
+    chosen = os.environ.get("TASKBELL_TEST_POSTGRES_BIN")
+    with open_servers(Path(chosen) if chosen else None) as servers:
         bench = Bench(servers, size, directory)
         for name in arguments.only or SCENARIOS:
             bench.say(name)

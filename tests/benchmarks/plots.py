@@ -33,7 +33,9 @@ def _draw_bars(axes: Any, plot: dict[str, Any]) -> None:
     drawn = axes.barh(names[::-1], values[::-1])
     axes.bar_label(drawn, fmt="{:,.0f}", padding=3, fontsize=8)
     axes.set_xlabel(plot["x"])
-    axes.margins(x=0.12)
+    axes.margins(x=0.15)
+    if min(values) > 0 and max(values) / min(values) > _STEEP:
+        axes.set_xscale("log")
 
 
 def _draw_lines(axes: Any, plot: dict[str, Any]) -> None:

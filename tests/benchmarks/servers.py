@@ -41,6 +41,7 @@ class Servers:
     rabbitmq: RabbitMQ
     template: str
     """The name of a database with taskbell's schema and the counters' extension."""
+    pgbench: Path
     made: list[str] = field(default_factory=list[str])
 
     def database(self, *, migrated: bool = True) -> str:
@@ -66,10 +67,16 @@ class Servers:
 
 
 @contextmanager
-def open_servers() -> Generator[Servers]:
-    """Start both; they are gone afterwards. Raises ``ServiceError``."""
+def open_servers(binaries: Path | None = None) -> Generator[Servers]:
+    """Start both; they are gone afterwards. Raises ``ServiceError``.
+
+    ``binaries``: insist on the Postgres in that directory.
+    """
+    programs = find_programs(binaries)
+    if programs is None:
+        raise ServiceError("the benchmarks need Postgres' own binaries and pgbench: postgresql")
     with ExitStack() as stack:
-        postgres = stack.enter_context(open_postgres(durable=True))
+        postgres = stack.enter_context(open_postgres(durable=True, binaries=programs))
         _tune(postgres)
         rabbitmq = stack.enter_context(open_rabbitmq())
         rabbitmq.gather_statistics(_STATISTICS_SECONDS)
@@ -77,15 +84,13 @@ def open_servers() -> Generator[Servers]:
         url = postgres.create_database(name)
         upgrade(url)
         _count_statements(url)
-        yield Servers(postgres, rabbitmq, name)
+        yield Servers(postgres, rabbitmq, name, programs / "pgbench")
 
 
-def find_pgbench() -> Path:
-    """The pgbench that comes with the servers; raises ``ServiceError`` if there is none."""
-    binaries = find_binaries()
-    if binaries is None or not (binaries / "pgbench").exists():
-        raise ServiceError("no pgbench: the floors need Postgres' binaries on this machine")
-    return binaries / "pgbench"
+def find_programs(binaries: Path | None = None) -> Path | None:
+    """Where Postgres' own programs are, pgbench among them: the given place or the newest."""
+    found = find_binaries(binaries)
+    return found if found is not None and (found / "pgbench").exists() else None
 
 
 def _tune(postgres: Postgres) -> None:

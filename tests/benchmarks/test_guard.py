@@ -1,5 +1,6 @@
 """The regression guard: the smoke version of the benchmarks, judged by counts and ratios."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from benchmarks.guard import Measured, broken
 from benchmarks.measured import Sample
 from benchmarks.pipeline import Shape, drain
 from benchmarks.scenarios import effect, enqueue, life
-from benchmarks.servers import open_servers
+from benchmarks.servers import find_programs, open_servers
 from services import ServiceError
 
 SIZE: Size = replace(SMOKE, effects=300, floor_seconds=1.0)
@@ -28,8 +29,12 @@ GOOD = Measured(
 
 @pytest.mark.timeout(600)
 def test_no_task_costs_more_statements_commits_or_wal_than_it_should(tmp_path: Path) -> None:
+    chosen = os.environ.get("TASKBELL_TEST_POSTGRES_BIN")
+    programs = find_programs(Path(chosen) if chosen else None)
+    if programs is None:
+        pytest.skip("the Postgres in the wheel has neither pg_stat_statements nor pgbench")
     try:
-        with open_servers() as servers:
+        with open_servers(programs) as servers:
             bench = Bench(servers, SIZE, tmp_path)
             measured = Measured(
                 drain=drain(bench, 3_000, Shape()),

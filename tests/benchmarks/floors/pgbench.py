@@ -18,7 +18,6 @@ from benchmarks.floors import scripts
 from benchmarks.handlers import LEDGER
 from benchmarks.measured import Sample
 from benchmarks.meter import Meter
-from benchmarks.servers import find_pgbench
 from taskbell.shared.database import conninfo
 
 BATCH: Final = 100
@@ -60,7 +59,16 @@ class Floor:
         meter.begin()
         with subprocess.Popen(
             [
-                *(str(find_pgbench()), "-n", "-M", "prepared", "-f", str(path), *span, *given),
+                *(
+                    str(self.bench.servers.pgbench),
+                    "-n",
+                    "-M",
+                    "prepared",
+                    "-f",
+                    str(path),
+                    *span,
+                    *given,
+                ),
                 *("-c", str(clients), "-j", "1"),
             ],
             env=self._environment(),
