@@ -42,8 +42,8 @@ FULL: Final = Size(
     leases=10_000, memory=200_000,
 )  # fmt: skip
 SMOKE: Final = Size(
-    rounds=1, drain=5_000, peer_seconds=4.0, floor_seconds=1.5, effects=600, enqueues=300,
-    samples=30, idle_seconds=4.0, backlog=10_000, load_seconds=3.0, hold_seconds=6.0,
+    rounds=1, drain=3_000, peer_seconds=4.0, floor_seconds=1.0, effects=400, enqueues=300,
+    samples=30, idle_seconds=3.0, backlog=10_000, load_seconds=2.0, hold_seconds=5.0,
     leases=1_000, memory=10_000, peers=False,
 )  # fmt: skip
 LONG: Final = Size(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psycopg
 
+from benchmarks import processes
 from benchmarks.bench import Bench
 from benchmarks.counters import rows
 from benchmarks.crew import Crew, RunFailed
@@ -78,6 +79,10 @@ class Pipeline:
             self.crew.says(name, '"role_started"')
             if self.shape.brokered:
                 self.crew.says(name, '"broker_found"')
+
+    def consumers_cpu(self) -> float:
+        """CPU seconds that the consumers used so far."""
+        return processes.cpu_of(self.crew.pid(name) for name in self.consumers)
 
     def seen(self) -> Seen:
         """What the consumers' tallies say."""
@@ -157,11 +162,15 @@ def drain_through(pipeline: Pipeline, count: int, kind: str = "noop") -> Sample:
         preload(connection, tasks(count, kind=kind, queue=pipeline.shape.queue))
         meter.count()
         meter.begin()
+        before = pipeline.consumers_cpu()
     pipeline.drained(count)
     meter.end()
+    used = pipeline.consumers_cpu() - before
     ran = pipeline.seen()
     pipeline.crew.stop()
     pipeline.require_once(count)
     if pipeline.messages is not None:
         time.sleep(1.2)  # the broker tells its counters every second
-    return meter.sample(count, ran.last - ran.first)
+    sample = meter.sample(count, ran.last - ran.first)
+    sample.cpu["consumers"] = used
+    return sample

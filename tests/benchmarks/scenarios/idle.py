@@ -6,7 +6,7 @@ from benchmarks import processes
 from benchmarks.bench import Bench, Finding, Outcome, Table
 from benchmarks.pipeline import Shape, open_pipeline
 
-_CALM_SECONDS = 5.0
+_CALM_SECONDS = 3.0
 _ALL = 0.03
 _RELAY = 0.01
 

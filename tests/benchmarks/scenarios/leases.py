@@ -9,7 +9,7 @@ from benchmarks.bench import Bench, Finding, Outcome, Table
 from benchmarks.pipeline import Shape, open_pipeline, preload, tasks
 from taskbell.shared.database import conninfo
 
-_CALM_SECONDS = 5.0
+_CALM_SECONDS = 3.0
 _MOST = 0.05
 
 
