@@ -54,6 +54,8 @@ class Pipeline:
     messages: Callable[[], int] | None
     resting: int = 0
     """Rows of its queue that are not to run."""
+    relayed: bool = False
+    """Whether its relay was started already."""
 
     @property
     def directory(self) -> Path:
@@ -69,16 +71,24 @@ class Pipeline:
         """Start the processes; every one is up then and, if it needs one, has its broker."""
         command = ("taskbell.consumer", f"benchmarks.{self.shape.application}:app")
         chosen = ("--queues", self.shape.queue, "--slots", str(self.shape.slots))
-        names = self.consumers
-        for name in names:
+        for name in self.consumers:
             self.crew.start(name, *command, *chosen)
-        if self.shape.brokered:
+        if self.shape.brokered and not self.relayed:
             self.crew.start("relay", "taskbell.relay")
-            names = ["relay", *names]
-        for name in names:
-            self.crew.says(name, '"role_started"')
-            if self.shape.brokered:
-                self.crew.says(name, '"broker_found"')
+            self._await_up("relay")
+        for name in self.consumers:
+            self._await_up(name)
+
+    def start_relay(self) -> None:
+        """Start the relay before the consumers, whose first poll would leave it nothing to do."""
+        self.crew.start("relay", "taskbell.relay")
+        self._await_up("relay")
+        self.relayed = True
+
+    def _await_up(self, name: str) -> None:
+        self.crew.says(name, '"role_started"')
+        if self.shape.brokered:
+            self.crew.says(name, '"broker_found"')
 
     def consumers_cpu(self) -> float:
         """CPU seconds that the consumers used so far."""

@@ -8,6 +8,7 @@ from benchmarks.pipeline import Shape, open_pipeline
 _SMALLEST = 1_000
 _WATCHED = 5_000
 _MOST = 1.5
+_ANNOUNCED = "SELECT 1 FROM taskbell.outbox WHERE announced_at IS NOT NULL LIMIT 1"
 _KINDS = ("announce", "claim")
 
 
@@ -36,6 +37,8 @@ def run(bench: Bench) -> Outcome:
 def _drain_some(bench: Bench, url: str, count: int) -> int:
     """How many ran until at least this many did."""
     with open_pipeline(bench, Shape(consumers=1), url) as pipeline:
+        pipeline.start_relay()
+        pipeline.crew.wait("some are announced", lambda: counters.rows(url, _ANNOUNCED), 60.0)
         pipeline.start()
         pipeline.crew.wait(f"{count} ran", lambda: pipeline.seen().count >= count, 300.0)
         pipeline.crew.stop("relay", *pipeline.consumers)
