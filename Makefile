@@ -1,6 +1,6 @@
 # Every target sets up what it needs; see compose/bootstrap.
 .DEFAULT_GOAL := help
-.PHONY: help demo test prove check format clean
+.PHONY: help demo test prove bench check format clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\): *## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -13,6 +13,9 @@ test: ## run all tests against real servers (PYTEST_ARGS="…" go to pytest)
 
 prove: ## prove the promises, one line and one figure each (PYTEST_ARGS="--proof-rounds 5" …)
 	@compose/bootstrap test pytest -q -n 2 tests/proofs --promptly 1 $(PYTEST_ARGS)
+
+bench: ## measure against floors and peers (ONLY="drain life", SIZE=smoke|full|long)
+	@compose/bootstrap bench env PYTHONPATH=tests:compose python -m benchmarks --size $(or $(SIZE),full) $(ONLY)
 
 check: ## format, lint, import contracts, types
 	@compose/bootstrap check poe --executor simple check

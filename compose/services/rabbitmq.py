@@ -183,6 +183,11 @@ class RabbitMQ:
         """What was declared until now is on disk; takes a second or two."""
         self._ours.control("eval", "mnesia:dump_log().")
 
+    def gather_statistics(self, every: float) -> None:
+        """Whoever connects from now on tells its counters so often (seconds); takes a second."""
+        wanted = f"application:set_env(rabbit, collect_statistics_interval, {round(1000 * every)})."
+        self._ours.control("eval", wanted)
+
     def memory_alarm(self, on: bool) -> None:  # noqa: FBT001 - a switch has two positions
         """Every publisher of the node is blocked, or no longer. A restart ends it too."""
         self._alarmed = on

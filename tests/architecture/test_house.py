@@ -15,6 +15,19 @@ SOURCES = [
     for path in sorted((ROOT / role / "taskbell").rglob("*.py"))
     if not path.is_relative_to(ROOT / "shared/taskbell/shared/migrations")
 ]
+PEERS = ROOT / "tests/benchmarks/peers/programs"
+BENCHMARKS = [
+    path
+    for path in sorted((ROOT / "tests/benchmarks").rglob("*.py"))
+    if not path.is_relative_to(PEERS)
+]
+# Rows by the million and a listener's row: what no producer could write within a benchmark.
+MEASURING_HOMES = (
+    "tests/benchmarks/rows_in_front.py",
+    "tests/benchmarks/scenarios/ahead.py",
+    "tests/benchmarks/scenarios/enqueue.py",
+)
+WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) taskbell\.\w+ *[\n (SWV]")
 SQL_HOMES = (
     "shared/taskbell/shared/statements",
     "shared/taskbell/shared/migration.py",
@@ -36,6 +49,15 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
             yield node.value
 
 
+def _texts(tree: ast.AST) -> list[str]:
+    prose = set(_docstrings(tree))
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in prose
+    ]
+
+
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     first = function.body[1 if ast.get_docstring(function) and len(function.body) > 1 else 0]
     return (function.end_lineno or 0) - first.lineno + 1
@@ -46,18 +68,20 @@ def test_only_the_modules_that_own_statements_hold_sql(path: Path) -> None:
     if _name(path).startswith(SQL_HOMES):
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = set(_docstrings(tree))
 
-    texts = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in prose
-    ]
-
-    assert [text for text in texts if SQL.search(text)] == []
+    assert [text for text in _texts(tree) if SQL.search(text)] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
+@pytest.mark.parametrize("path", BENCHMARKS, ids=_name)
+def test_benchmarks_run_the_roles_statements_and_no_copies(path: Path) -> None:
+    if _name(path) in MEASURING_HOMES:
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+
+    assert [text for text in _texts(tree) if WRITES.search(text)] == []
+
+
+@pytest.mark.parametrize("path", SOURCES + BENCHMARKS, ids=_name)
 def test_files_and_functions_stay_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     functions = [
@@ -74,7 +98,7 @@ def test_files_and_functions_stay_short(path: Path) -> None:
     } == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
+@pytest.mark.parametrize("path", SOURCES + BENCHMARKS, ids=_name)
 def test_modules_say_why_they_exist_and_have_a_name_of_their_own(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert not CATCH_ALL_NAMES.match(path.stem)

@@ -1,0 +1,1 @@
+"""What taskbell costs: measured beside the floor of its own SQL and beside its peers."""

@@ -1,0 +1,37 @@
+"""The scenarios by name, in the order in which they run."""
+
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.bench import Bench, Outcome
+from benchmarks.scenarios import (
+    ahead,
+    backlog,
+    drain,
+    effect,
+    enqueue,
+    floors,
+    held,
+    idle,
+    latency,
+    leases,
+    life,
+    memory,
+    scaling,
+)
+
+SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
+    "floors": floors.run,
+    "drain": drain.run,
+    "life": life.run,
+    "enqueue": enqueue.run,
+    "effect": effect.run,
+    "latency": latency.run,
+    "idle": idle.run,
+    "backlog": backlog.run,
+    "ahead": ahead.run,
+    "held": held.run,
+    "scaling": scaling.run,
+    "leases": leases.run,
+    "memory": memory.run,
+}
