@@ -8,7 +8,6 @@ from typing import assert_never
 
 from taskbell.consumer.context import Told
 from taskbell.consumer.diagnosis import failed
-from taskbell.consumer.effects import Effects
 from taskbell.consumer.errors import AttemptTimeout
 from taskbell.consumer.fence import Holder
 from taskbell.consumer.leases import Lease
@@ -87,22 +86,18 @@ def alarm_for(attempt: Attempt, timeout: float | None) -> asyncio.TimerHandle | 
     return loop.call_later(timeout, attempt.interrupt, Interruption.TIMED_OUT)
 
 
-def equip(
-    attempt: Attempt,
-    effects: Effects,
-    worker_id: WorkerId,
-    forget: Callable[[Sequence[Lease]], None],
-) -> None:
-    """Give an attempt what its effect needs; ``forget``: called when it has settled the task."""
-    lease, told = attempt.lease, attempt.lease.told
+def holder_of(
+    lease: Lease, worker_id: WorkerId, forget: Callable[[Sequence[Lease]], None]
+) -> Holder:
+    """Say who has the lease, as its effect needs it; ``forget``: called when that settled it."""
+    told = lease.told
 
     def advance(stage: Stage, result: str | None) -> None:
         told.stage, told.result = stage, result
         if stage is Stage.SETTLED:
             forget([lease])
 
-    told.effects = effects
-    told.holder = Holder(
+    return Holder(
         lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining
     )
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
-from taskbell.consumer.attempt import Attempt, Interruption, alarm_for, counted, equip
+from taskbell.consumer.attempt import Attempt, Interruption, alarm_for, counted, holder_of
 from taskbell.consumer.children import Children
 from taskbell.consumer.effects import Effects
 from taskbell.consumer.execution import execute
@@ -17,7 +17,7 @@ from taskbell.consumer.keeper import Keeper
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.reports import Reports
-from taskbell.consumer.settling import Ended, Settler
+from taskbell.consumer.settling import Answered, Ended, Settler
 from taskbell.consumer.stage import Stage
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import Observer, TypeUnknown
@@ -99,7 +99,8 @@ class Attempts:
             self._lose(older, Interruption.LOST, "claim", lease.attempt)
         registration = self._registrations.get(lease.context.type)
         attempt = Attempt(lease, registration is None or registration.runs_on_loop)
-        equip(attempt, self._effects, self._worker_id, self.keeper.forget)
+        lease.told.effects = self._effects
+        lease.told.hold = partial(holder_of, lease, self._worker_id, self.keeper.forget)
         if registration is not None and registration.isolated:
             attempt.kill = partial(self._children.kill, lease)
         self._latest[lease.task_id] = attempt
@@ -177,15 +178,16 @@ class Attempts:
     def _settle(self, lease: Lease, outcome: Outcome, after: float) -> None:
         self.settler.add(Ended(lease, settle(lease.task_id, lease.attempt, outcome, after)))
 
-    def _settled(self, ended: Ended, status: str | None, current: int | None) -> None:
-        lease = ended.lease
-        self.keeper.forget([lease])
+    def _settled(self, answered: Sequence[Answered]) -> None:
+        self.keeper.forget([each.ended.lease for each in answered])
         self._slot_freed()
-        if status is None:
-            self._reports.lost(lease, ended.noticed_by, current)
-            return
-        self.settled[lease.context.queue] += 1
-        self._reports.settled(lease, status)
+        for ended, status, current in answered:
+            lease = ended.lease
+            if status is None:
+                self._reports.lost(lease, ended.noticed_by, current)
+            else:
+                self.settled[lease.context.queue] += 1
+                self._reports.settled(lease, status)
 
     def _hear(self, lease: Lease, answer: str, current: int | None) -> None:
         """Act on what the keeper learnt; an effect that is settling took the lease itself."""

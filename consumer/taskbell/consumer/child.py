@@ -73,10 +73,11 @@ class Workshop:
             self._heard.get()
 
         context = Context(**order.context, _told=told)
-        told.holder = Holder(
+        holder = Holder(
             context.task_id, context.attempt, self._worker_id,
             lambda: told.stage, advance, lambda: order.lease,
         )  # fmt: skip
+        told.hold = lambda: holder
         return context
 
 

@@ -49,8 +49,8 @@ class Child:
             if not isinstance(said, Progress):
                 outcome: Outcome = said
                 return outcome
-            if lease.told.holder is not None:
-                lease.told.holder.advance(said.stage, said.result)
+            if lease.told.hold is not None:
+                lease.told.hold().advance(said.stage, said.result)
             self._connection.send(None)
 
     def kill(self) -> None:

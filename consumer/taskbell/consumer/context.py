@@ -1,6 +1,6 @@
 """What a handler is told about its attempt, and what it can do with it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
@@ -39,7 +39,8 @@ class Told:
     stage: Stage = Stage.NONE
     result: str | None = None
     """Of an effect in another database: what is yet to be settled."""
-    holder: Holder | None = None
+    hold: Callable[[], Holder] | None = None
+    """Makes what an effect needs; most attempts have none."""
     effects: Effects | None = None
 
 
@@ -126,7 +127,7 @@ class Context:
         that cannot be kept, and ``LeaseLost`` if another worker may have the task.
         """
         told = self._told
-        if told.holder is None or told.effects is None:
+        if told.hold is None or told.effects is None:
             raise InvalidEffect("this context belongs to no running attempt")
         if told.lost:
             raise LeaseLost(self.task_id, self.attempt)
@@ -141,7 +142,7 @@ class Context:
                 require_text("key", key, DEDUP_KEY_BYTES),
             )
         elsewhere = engine is not None
-        fence = Fence(told.holder, mark, _ISOLATIONS[isolation] and not elsewhere, elsewhere)
+        fence = Fence(told.hold(), mark, _ISOLATIONS[isolation] and not elsewhere, elsewhere)
         effects = told.effects
         if driver == "psycopg":
             return Effect(

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -37,8 +37,7 @@ _REFUSED = Diagnosis(
 _ROW_IS_TO_BLAME = {None, "22", "23", "54", "P0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """An attempt that ended, and what is to be written."""
 
     lease: Lease
@@ -47,11 +46,19 @@ class Ended:
     """What noticed that the lease is lost; if something else did, nothing is written."""
 
 
+class Answered(NamedTuple):
+    """What became of an attempt that ended."""
+
+    ended: Ended
+    status: str | None
+    """What its task became; None: the lease was lost."""
+    current: int | None
+    """Then, if it is known, the attempt the task is at."""
+
+
 Answers = dict[tuple[UUID, int], str]
 
-Settled = Callable[[Ended, str | None, int | None], None]
-"""Called with what each attempt's task became, or None: the lease was lost. Then, if it is known,
-with the attempt the task is at."""
+Settled = Callable[[Sequence[Answered]], None]
 
 
 class Settler:
@@ -124,9 +131,16 @@ class Settler:
         if not self._waiting:
             self._some.clear()
             self._none.set()
-        for each in group:
-            status = _status(each.settlement, answers.get(_fence(each), "lost"))
-            self._settled(each, status, current.get(each.lease.task_id))
+        self._settled(
+            [
+                Answered(
+                    each,
+                    _status(each.settlement, answers.get(_fence(each), "lost")),
+                    current.get(each.lease.task_id),
+                )
+                for each in group
+            ]
+        )
 
     async def _current(self, group: Sequence[Ended], answers: Answers) -> dict[UUID, int]:
         """Ask which attempt the lost tasks are at; for people, so no answer is an answer."""
@@ -198,7 +212,7 @@ class Settler:
         (refused,) = group
         if refused.settlement.diagnosis is _REFUSED:
             return {}  # nothing left to leave out: the lease runs out and the reaper decides
-        harmless = replace(refused.settlement, verdict="fail", result=None, diagnosis=_REFUSED)
+        harmless = refused.settlement._replace(verdict="fail", result=None, diagnosis=_REFUSED)
         return await self._settle_any([Ended(refused.lease, harmless)])
 
     async def close(self) -> None:

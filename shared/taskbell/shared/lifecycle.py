@@ -19,7 +19,7 @@ A cancellation that was asked for wins over everything but ``completed``.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, assert_never
+from typing import Literal, NamedTuple, assert_never
 from uuid import UUID
 
 
@@ -96,8 +96,7 @@ Outcome = Completed | Failed | Rejected | Snoozed | Released | Stopped
 Verdict = Literal["completed", "retry", "fail", "snooze", "release", "cancelled", "lost"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What is written at the end of an attempt; the worker's name completes the fence."""
 
     task_id: UUID

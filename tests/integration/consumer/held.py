@@ -10,7 +10,7 @@ from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.consumer.context import Context, Told
 from taskbell.consumer.leases import Lease
-from taskbell.consumer.settling import Ended, Settler
+from taskbell.consumer.settling import Answered, Ended, Settler
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Settlement, Verdict
@@ -48,8 +48,8 @@ async def settled(url: str, reports: Reports, *group: Ended) -> dict[UUID, str |
     """Settle a group through a settler of its own."""
     answers: dict[UUID, str | None] = {}
 
-    def note(each: Ended, status: str | None, _current: int | None) -> None:
-        answers[each.lease.task_id] = status
+    def note(answered: Sequence[Answered]) -> None:
+        answers.update((each.ended.lease.task_id, each.status) for each in answered)
 
     settler = Settler(DedicatedConnection(Database(url), "settle"), WORKER, reports, note)
     for each in group:

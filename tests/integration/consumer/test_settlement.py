@@ -164,7 +164,7 @@ async def test_a_table_that_cannot_be_written_fails_no_task(
     answers: list[str | None] = []
     settler = Settler(
         DedicatedConnection(Database(database_url), "settle"), WORKER, reports,
-        lambda _, status, _current: answers.append(status),
+        lambda answered: answers.extend(each.status for each in answered),
     )  # fmt: skip
     settler.add(ended(task_id, result="1"))
     running = asyncio.ensure_future(settler.run())

@@ -1,7 +1,7 @@
 """The operations by the product's own verbs, in transactions that the test ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from support.hands import Session
 from taskbell.consumer.errors import EffectSeen, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
 from taskbell.consumer.leases import Claims
-from taskbell.consumer.settling import Ended, Settler
+from taskbell.consumer.settling import Answered, Settler
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Ask, Command, Run, follow_async
 from taskbell.shared.database import Database, DedicatedConnection
@@ -161,8 +161,8 @@ def _settle(verdict: Verdict) -> Callable[[Operation, UUID], Awaitable[str]]:
     async def settle(given: Operation, task_id: UUID) -> str:
         answers: list[str] = []
 
-        def note(_each: Ended, status: str | None, _current: int | None) -> None:
-            answers.append(status or "lost")
+        def note(answered: Sequence[Answered]) -> None:
+            answers.extend(each.status or "lost" for each in answered)
 
         settler = Settler(given.connection, WorkerId(WORKER), _refuse, note)
         settler.add(ended(task_id, verdict))

@@ -330,7 +330,7 @@ class Machine(RuleBasedStateMachine):
         for fence in party:
             outcome, after = drawn.draw(outcomes)
             group.append((self.leases[fence], settle(*fence[1:], outcome, after)))
-        scaled = [(each, replace(one, delay=one.delay * UNIT)) for each, one in group]
+        scaled = [(each, one._replace(delay=one.delay * UNIT)) for each, one in group]
         reported = self.pipeline.settle(worker, scaled)
         for _, one in group:
             answer = self.model.settle(worker, one)

@@ -21,7 +21,7 @@ from taskbell.consumer.effects import Effects
 from taskbell.consumer.errors import EffectSeen, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
 from taskbell.consumer.leases import Claims, Lease
-from taskbell.consumer.settling import Ended, Settler
+from taskbell.consumer.settling import Answered, Ended, Settler
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import AsyncTransaction, Isolation
 from taskbell.producer import Enqueued, IdempotencyConflict, NewTask, Producer
@@ -204,8 +204,9 @@ class Pipeline:
         """What a worker's settler reports of each: the status, and the attempt of a lost task."""
         told: dict[tuple[UUID, int], tuple[str | None, int | None]] = {}
 
-        def note(each: Ended, status: str | None, current: int | None) -> None:
-            told[each.settlement.task_id, each.settlement.attempt] = status, current
+        def note(answered: Sequence[Answered]) -> None:
+            for (_, one, _), status, current in answered:
+                told[one.task_id, one.attempt] = status, current
 
         async def run() -> None:
             settler = Settler(self.connection, WorkerId(worker), ignore, note)
