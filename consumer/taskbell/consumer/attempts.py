@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +11,13 @@ from uuid import UUID
 from taskbell.consumer.attempt import Attempt, Interruption, alarm_for, counted, holder_of
 from taskbell.consumer.children import Children
 from taskbell.consumer.effects import Effects
+from taskbell.consumer.ended import Answered, Ended
 from taskbell.consumer.execution import execute
 from taskbell.consumer.keeper import Keeper
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.reports import Reports
-from taskbell.consumer.settling import Answered, Ended, Settler
+from taskbell.consumer.settling import Settler
 from taskbell.consumer.stage import Stage
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import Observer, TypeUnknown
@@ -27,10 +27,6 @@ from taskbell.shared.lifecycle import Failed, Outcome, Released, settle
 _UNKNOWN_TYPE_SECONDS = 30.0
 _WATCH_SECONDS = 0.1
 _UNSETTLED = 1000
-# The share of a lease that must be left when its handler is stopped, and the seconds at least: the
-# watch sees it up to a tick late, and the handler needs some time to end.
-_MARGIN = 0.1
-_LEAST_MARGIN = 0.25
 
 
 class Attempts:
@@ -81,7 +77,7 @@ class Attempts:
     def start(self, leases: Sequence[Lease]) -> None:
         """Run a handler for each of these."""
         # One whose claim took most of the lease to be answered would be interrupted at once.
-        expiring = [each for each in leases if _is_expiring(each)]
+        expiring = [each for each in leases if each.is_expiring()]
         self.give_back(expiring)
         worthwhile = [each for each in leases if each not in expiring] if expiring else leases
         self.keeper.hold(worthwhile)
@@ -142,8 +138,7 @@ class Attempts:
             self.settled[lease.context.queue] += 1
             self._reports.settled(lease, "COMPLETED")
         if told.stage is Stage.LOST and not attempt.told_lost:
-            released = settle(lease.task_id, lease.attempt, Released(), 0.0)
-            self.settler.add(Ended(lease, released, noticed_by="effect"))
+            self._settle(lease, Released(), 0.0, noticed_by="effect")
             return
         left = counted(outcome, attempt.interruption, told)
         if left is None:
@@ -175,16 +170,18 @@ class Attempts:
             del self._latest[attempt.lease.task_id]
         self._slot_freed()
 
-    def _settle(self, lease: Lease, outcome: Outcome, after: float) -> None:
-        self.settler.add(Ended(lease, settle(lease.task_id, lease.attempt, outcome, after)))
+    def _settle(
+        self, lease: Lease, outcome: Outcome, after: float, noticed_by: str = "settlement"
+    ) -> None:
+        settlement = settle(lease.task_id, lease.attempt, outcome, after)
+        self.settler.add(Ended(lease, settlement, noticed_by))
 
     def _settled(self, answered: Sequence[Answered]) -> None:
         self.keeper.forget([each.ended.lease for each in answered])
         self._slot_freed()
-        for ended, status, current in answered:
-            lease = ended.lease
+        for (lease, _, noticed_by), status, current in answered:
             if status is None:
-                self._reports.lost(lease, ended.noticed_by, current)
+                self._reports.lost(lease, noticed_by, current)
             else:
                 self.settled[lease.context.queue] += 1
                 self._reports.settled(lease, status)
@@ -213,9 +210,10 @@ class Attempts:
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            for attempt in [each for each in self._running if _is_expiring(each.lease)]:
-                if attempt.lease.told.stage is not Stage.SETTLED:
-                    current = attempt.lease.attempt if attempt.lease.remaining() > 0 else None
+            for attempt in [each for each in self._running if each.lease.is_expiring()]:
+                lease = attempt.lease
+                if lease.told.stage is not Stage.SETTLED:
+                    current = lease.attempt if lease.remaining() > 0 else None
                     self._lose(attempt, Interruption.EXPIRING, "watchdog", current)
             self.keeper.check()
             if self._fault is not None:
@@ -245,8 +243,3 @@ class Attempts:
         await self._effects.close()
         await self.settler.close()
         await self.keeper.stop()
-
-
-def _is_expiring(lease: Lease) -> bool:
-    margin = max(_MARGIN * lease.seconds, _LEAST_MARGIN)
-    return time.monotonic() >= lease.deadline - margin

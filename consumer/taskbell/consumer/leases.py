@@ -9,12 +9,18 @@ from uuid import UUID
 
 from taskbell.consumer.context import Context, Told
 from taskbell.consumer.registry import DEFAULT_LEASE, Registration
+from taskbell.shared.array import uuids
 from taskbell.shared.database import DedicatedConnection, Rows
 from taskbell.shared.floors import Floors
 from taskbell.shared.ids import TaskId, WorkerId
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import claim, lease
+
+# The share of a lease that must be left when its handler is stopped, and the seconds at least: the
+# watch sees it up to a tick late, and the handler needs some time to end.
+_MARGIN = 0.1
+_LEAST_MARGIN = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +44,10 @@ class Lease:
     def remaining(self) -> float:
         """Seconds that are left of it."""
         return min(self.seconds, self.deadline - time.monotonic())
+
+    def is_expiring(self) -> bool:
+        """Whether so little is left that its handler must stop."""
+        return time.monotonic() >= self.deadline - max(_MARGIN * self.seconds, _LEAST_MARGIN)
 
     def age(self) -> float:
         """Seconds since it was claimed."""
@@ -71,7 +81,7 @@ class Claims:
 
     async def by_ids(self, task_ids: Sequence[TaskId], limit: int) -> list[Lease]:
         """Claim what an announcement named; raises ``DatabaseAway``."""
-        return await self._claim(claim.BY_IDS, limit, task_ids=list(task_ids))
+        return await self._claim(claim.BY_IDS, limit, task_ids=uuids(task_ids))
 
     async def by_queue(self, queue: str, limit: int) -> list[Lease]:
         """Claim the first due tasks of a queue; raises ``DatabaseAway``."""

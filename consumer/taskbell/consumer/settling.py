@@ -9,17 +9,17 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
 
-from taskbell.consumer.leases import Lease
+from taskbell.consumer.ended import Answered, Ended, columns_of, fence_of, is_plain, status_of
+from taskbell.shared.array import integers, uuids
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, StatementFailed
 from taskbell.shared.ids import WorkerId
-from taskbell.shared.lifecycle import Diagnosis, Settlement
+from taskbell.shared.lifecycle import Diagnosis
 from taskbell.shared.outage import Outage, without_values
 from taskbell.shared.points import AFTER_SETTLE, BEFORE_SETTLE
 from taskbell.shared.statements import lease, queue
@@ -35,25 +35,6 @@ _REFUSED = Diagnosis(
 )
 # SQLSTATE classes that blame the row: data, integrity, limits, triggers; None: it was never sent.
 _ROW_IS_TO_BLAME = {None, "22", "23", "54", "P0"}
-
-
-class Ended(NamedTuple):
-    """An attempt that ended, and what is to be written."""
-
-    lease: Lease
-    settlement: Settlement
-    noticed_by: str = "settlement"
-    """What noticed that the lease is lost; if something else did, nothing is written."""
-
-
-class Answered(NamedTuple):
-    """What became of an attempt that ended."""
-
-    ended: Ended
-    status: str | None
-    """What its task became; None: the lease was lost."""
-    current: int | None
-    """Then, if it is known, the attempt the task is at."""
 
 
 Answers = dict[tuple[UUID, int], str]
@@ -135,7 +116,7 @@ class Settler:
             [
                 Answered(
                     each,
-                    _status(each.settlement, answers.get(_fence(each), "lost")),
+                    status_of(each.settlement, answers.get(fence_of(each), "lost")),
                     current.get(each.lease.task_id),
                 )
                 for each in group
@@ -144,7 +125,7 @@ class Settler:
 
     async def _current(self, group: Sequence[Ended], answers: Answers) -> dict[UUID, int]:
         """Ask which attempt the lost tasks are at; for people, so no answer is an answer."""
-        lost = [e.lease.task_id for e in group if answers.get(_fence(e), "lost") == "lost"]
+        lost = [e.lease.task_id for e in group if answers.get(fence_of(e), "lost") == "lost"]
         try:
             rows = await self._connection.run(lease.CURRENT, task_ids=lost) if lost else []
         except (DatabaseAway, psycopg.Error):
@@ -153,14 +134,14 @@ class Settler:
 
     async def _settle_many(self, group: Sequence[Ended]) -> Answers:
         group = [each for each in group if each.noticed_by == "settlement"]
-        answers = await self._settle_plain([each for each in group if _is_plain(each.settlement)])
+        answers = await self._settle_plain([each for each in group if is_plain(each.settlement)])
         for each in group:
             if each.settlement.hold_queue:
                 answers |= await self._settle_holding(each)
         # A plain completion that was not answered asks the general statement why.
-        answers |= await self._settle_any([e for e in group if _fence(e) not in answers])
+        answers |= await self._settle_any([e for e in group if fence_of(e) not in answers])
         # One that waited for a lease to be deleted read the task as it was before: ask again.
-        lost = [each for each in group if answers.get(_fence(each)) == "lost"]
+        lost = [each for each in group if answers.get(fence_of(each)) == "lost"]
         return answers | await self._settle_any(lost)
 
     async def _settle_holding(self, each: Ended) -> Answers:
@@ -171,7 +152,7 @@ class Settler:
             "attempt": one.attempt,
             "worker_id": self._worker_id,
         }
-        settling = (statements.SETTLE, {"worker_id": self._worker_id, **_columns([each])})
+        settling = (statements.SETTLE, {"worker_id": self._worker_id, **columns_of([each])})
         holding = (queue.HOLD, {**fence, "delay": one.delay})
         rows = await self._connection.run_in_one((holding, settling))
         return {(row.task_id, row.attempt): row.answer for row in rows}
@@ -183,8 +164,8 @@ class Settler:
             rows = await self._connection.run(
                 statements.SETTLE_COMPLETED,
                 worker_id=self._worker_id,
-                task_ids=[each.lease.task_id for each in group],
-                attempts=[each.lease.attempt for each in group],
+                task_ids=uuids(each.settlement.task_id for each in group),
+                attempts=integers(each.settlement.attempt for each in group),
             )
         except psycopg.Error:  # the general statement finds out which of them
             return {}
@@ -195,7 +176,7 @@ class Settler:
             return {}
         try:
             rows = await self._connection.run(
-                statements.SETTLE, worker_id=self._worker_id, **_columns(group)
+                statements.SETTLE, worker_id=self._worker_id, **columns_of(group)
             )
         except psycopg.Error as error:
             if _blames_a_row(error):
@@ -222,36 +203,3 @@ class Settler:
 
 def _blames_a_row(error: psycopg.Error) -> bool:
     return (error.sqlstate[:2] if error.sqlstate else None) in _ROW_IS_TO_BLAME
-
-
-def _status(settlement: Settlement, answer: str) -> str | None:
-    if answer == "lost":
-        return None
-    status = answer.removeprefix("already ")
-    if status != answer and settlement.verdict == "completed" and status != "COMPLETED":
-        return None  # the reaper ended this attempt, not we
-    return status
-
-
-def _fence(ended: Ended) -> tuple[UUID, int]:
-    return ended.lease.task_id, ended.lease.attempt
-
-
-def _is_plain(settlement: Settlement) -> bool:
-    return settlement.verdict == "completed" and settlement.result is None
-
-
-def _columns(group: Sequence[Ended]) -> dict[str, object]:
-    settlements = [each.settlement for each in group]
-    diagnoses = [each.diagnosis for each in settlements]
-    return {
-        "task_ids": [each.task_id for each in settlements],
-        "attempts": [each.attempt for each in settlements],
-        "outcomes": [each.verdict for each in settlements],
-        "delays": [float(each.delay) for each in settlements],
-        "results": [each.result for each in settlements],
-        "error_classes": [each.error_class if each else None for each in diagnoses],
-        "fingerprints": [each.fingerprint if each else None for each in diagnoses],
-        "errors": [each.error if each else None for each in diagnoses],
-        "tracebacks": [each.traceback if each else None for each in diagnoses],
-    }

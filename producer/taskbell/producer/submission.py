@@ -3,18 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-from taskbell.producer.array import array, quoted, quoted_bytes, quoted_instant
 from taskbell.producer.ask import Ask, Discreet, ask_for
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.terms import Terms
+from taskbell.shared.array import array, quoted, quoted_bytes, quoted_instant
 from taskbell.shared.errors import IdempotencyConflict
 from taskbell.shared.ids import TaskId
 from taskbell.shared.statement import Statement
 
 _WRITERS: dict[str, Callable[..., str]] = {
-    "id": str,
+    "id": attrgetter("hex"),
     "owner_id": quoted,
     "type": quoted,
     "queue": quoted,

@@ -12,12 +12,14 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from json import JSONDecoder
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import namedtuple_row
+from psycopg.types.json import set_json_loads
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
@@ -29,6 +31,7 @@ _RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected
 # Operational by name, but waiting does not mend them.
 _REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 _TRIES_AFTER_CONFLICT = 5
+_JSON = JSONDecoder()
 _SESSION = "-c jit=off -c default_transaction_isolation=read\\ committed"
 _KEEPALIVE = {
     "connect_timeout": 5,
@@ -75,6 +78,7 @@ class Database:
                 conninfo(self.url), autocommit=True, row_factory=namedtuple_row,
                 **self._options(purpose),
             )  # fmt: skip
+        set_json_loads(_read_json, connection)
         await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
         return connection
 
@@ -98,6 +102,12 @@ class Database:
         # Ours last: where both set the same, the last one counts.
         session = f"{given.get('options', '')} {_SESSION}".strip()
         return options | {"prepare_threshold": 1, "options": session}
+
+
+def _read_json(written: bytes | str) -> Any:
+    """Read jsonb, without the looks that ``json.loads`` has for what others than Postgres write."""
+    text = written if isinstance(written, str) else written.decode()
+    return _JSON.raw_decode(text)[0]
 
 
 def _close_unwanted(opening: asyncio.Future[AsyncConnection[Any]]) -> None:

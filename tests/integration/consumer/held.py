@@ -9,8 +9,9 @@ from uuid import UUID
 from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.consumer.context import Context, Told
+from taskbell.consumer.ended import Answered, Ended
 from taskbell.consumer.leases import Lease
-from taskbell.consumer.settling import Answered, Ended, Settler
+from taskbell.consumer.settling import Settler
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Settlement, Verdict

@@ -10,10 +10,11 @@ import psycopg
 from integration.consumer.held import ended
 from integration.matrix.states import ATTEMPT, WORKER, Placed
 from support.hands import Session
+from taskbell.consumer.ended import Answered
 from taskbell.consumer.errors import EffectSeen, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
 from taskbell.consumer.leases import Claims
-from taskbell.consumer.settling import Answered, Settler
+from taskbell.consumer.settling import Settler
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Ask, Command, Run, follow_async
 from taskbell.shared.database import Database, DedicatedConnection

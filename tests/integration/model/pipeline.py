@@ -18,10 +18,11 @@ from support.hands import EPOCH
 from taskbell.consumer import Consumer
 from taskbell.consumer.effect import Effect
 from taskbell.consumer.effects import Effects
+from taskbell.consumer.ended import Answered, Ended
 from taskbell.consumer.errors import EffectSeen, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
 from taskbell.consumer.leases import Claims, Lease
-from taskbell.consumer.settling import Answered, Ended, Settler
+from taskbell.consumer.settling import Settler
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import AsyncTransaction, Isolation
 from taskbell.producer import Enqueued, IdempotencyConflict, NewTask, Producer

@@ -1,10 +1,11 @@
-"""Arrays written as Postgres reads them: one text for a column of a batch.
+"""Arrays written as Postgres reads them: one text for a column of many rows.
 
 A driver that dumps each element by itself costs more than the rest of the batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from uuid import UUID
 
 
 def quoted(text: str) -> str:
@@ -21,6 +22,16 @@ def quoted_bytes(octets: bytes) -> str:
 def quoted_instant(instant: datetime) -> str:
     """Write an element of ``timestamptz[]``."""
     return f'"{instant.isoformat()}"'
+
+
+def uuids(ids: Iterable[UUID]) -> str:
+    """Write a ``uuid[]``."""
+    return "{" + ",".join([each.hex for each in ids]) + "}"
+
+
+def integers(numbers: Iterable[int]) -> str:
+    """Write an array of whole numbers."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def array(write: Callable[..., str], column: Sequence[object]) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from taskbell.producer.array import array, quoted, quoted_bytes, quoted_instant
+from taskbell.shared.array import array, quoted, quoted_bytes, quoted_instant
 
 
 def test_a_column_of_equals_is_written_as_one_of_differing_values_is() -> None:
