@@ -28,6 +28,7 @@ from taskbell.shared.statements import lease as statements
 _BEATS_PER_LEASE = 3
 _BUSY_SECONDS = 0.2
 _TICK = 0.1
+_REST_SECONDS = 1.0
 _BLOCKED_SECONDS = 2.0
 _RECONNECT_SECONDS = 0.5
 _UNANSWERED_SECONDS = 5.0
@@ -59,6 +60,7 @@ class Keeper:
         self._held: dict[Lease, float] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._some = threading.Event()
         self._unanswered_at: float | None = None
         self._connection: Connection[Any] | None = None
         self._thread = threading.Thread(target=self._run, name="taskbell-keeper", daemon=True)
@@ -75,6 +77,7 @@ class Keeper:
     async def stop(self) -> None:
         """End the thread and close its connection; a thread that hangs ends with the process."""
         self._stopping.set()
+        self._some.set()
         self._break_beat()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, _UNANSWERED_SECONDS)
@@ -83,6 +86,7 @@ class Keeper:
         """Beat for these from now on."""
         with self._lock:
             self._held.update((each, each.deadline - _beat_before(each)) for each in leases)
+        self._some.set()
 
     def forget(self, leases: Sequence[Lease]) -> None:
         """Beat no more for these."""
@@ -114,12 +118,21 @@ class Keeper:
     def _run(self) -> None:
         blocked = False
         while not self._stopping.wait(_TICK):
+            if not self._held and not blocked:
+                self._rest()
             blocked = self._watch_loop(blocked)
             due = self._due()
             if due:
                 self._beat(due)
         if self._connection is not None:
             self._connection.close()
+
+    def _rest(self) -> None:
+        """Wait for leases: without any nothing is due, and no handler blocks the loop."""
+        self._some.clear()
+        if not self._held:
+            self._some.wait(_REST_SECONDS)
+        self._loop_seen = time.monotonic()  # nobody looked meanwhile
 
     def _watch_loop(self, blocked: bool) -> bool:  # noqa: FBT001 - what the last tick found
         silent = time.monotonic() - self._loop_seen

@@ -9,7 +9,7 @@ from taskbell.consumer.errors import InvalidHandler
 from taskbell.consumer.retries import Retries, Retrying
 from taskbell.producer import InvalidTask, TypedTask
 from taskbell.producer.rules import require_queue, require_type
-from taskbell.shared.limits import DEFAULT_QUEUE, DELAY_SECONDS
+from taskbell.shared.limits import DEFAULT_QUEUE, DELAY_SECONDS, LEASE_SECONDS
 
 if TYPE_CHECKING:  # only those who have effects through it load it
     from sqlalchemy import Engine
@@ -21,8 +21,6 @@ Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
 
 DEFAULT_LEASE = 30.0
-LEASES = (1.0, 24 * 3600.0)
-"""The shortest and the longest lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def _is_importable(handler: Handler) -> bool:
 
 def _problems(registration: Registration) -> list[str]:
     problems: list[str] = []
-    shortest, longest = LEASES
+    shortest, longest = LEASE_SECONDS
     try:
         require_type("the type", registration.task_type)
         require_queue("the queue", registration.queue)

@@ -30,7 +30,7 @@ class ConsumerSettings(Settings):
     ] = ()
     """Comma-separated; empty: the queues of the application's handlers."""
 
-    poll_interval: float = Field(default=0.4, gt=0, le=60)
+    poll_interval: float = Field(default=0.7, gt=0, le=60)
     """Seconds between polls while RabbitMQ announces; the safety net.
 
     What is announced to a worker that froze, or whose host lost its network, waits for a poll of

@@ -19,13 +19,14 @@ from taskbell.shared.events import (
 )
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.maintenance.reap import Reap
+from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import claim
 
 Hire = Callable[..., Caretaker]
 
 
-class Counted:
+class Counted(Steady):
     """A duty that counts its runs and runs one statement."""
 
     name: ClassVar[str] = "counted"
@@ -128,7 +129,29 @@ async def test_after_every_connect_holders_may_beat_before_anybody_reaps(
     assert len(reports.of(DatabaseLost)) == len(reports.of(DatabaseFound)) == 1
 
 
-_RESTED = "UPDATE taskbell.duty SET ran_at = '-infinity' RETURNING 1"
+@pytest.mark.parametrize(
+    ("left", "least", "most"),
+    [(None, 1.0, 1.0), (30.0, 1.0, 1.0), (0.9, 0.2, 0.9), (-5.0, 0.2, 0.2)],
+)
+async def test_the_next_look_for_expired_leases_is_when_the_first_may_expire(
+    database_url: str, left: float | None, least: float, most: float
+) -> None:
+    if left is not None:
+        await lose_lease(database_url)
+        rows(
+            database_url,
+            "UPDATE taskbell.lease SET expires_at = clock_timestamp() + make_interval(secs => %s)"
+            " RETURNING 1",
+            left,
+        )
+    connection = DedicatedConnection(Database(database_url), "test")
+
+    assert least <= await Reap().pause(connection) <= most
+
+    await connection.close()
+
+
+_RESTED = "UPDATE taskbell.duty SET ran_at = ran_at - interval '1 hour' RETURNING 1"
 _TERMINATE = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE application_name = 'taskbell maintenance' AND datname = current_database()"

@@ -41,6 +41,10 @@ class Duty(Protocol):
         """Do a bounded piece of work and say what was done."""
         ...
 
+    async def pause(self, connection: DedicatedConnection) -> float:
+        """Seconds until it is due again, after a run."""
+        ...
+
 
 class Caretaker:
     """Runs all duties until cancelled, on a connection of its own."""
@@ -78,7 +82,8 @@ class Caretaker:
                 connected = False
                 self._outage.lost(error)
                 await asyncio.sleep(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
-            await asyncio.sleep(random.uniform(0.5, 1.5) * _TICK)  # noqa: S311 - jitter
+            tick = random.uniform(0.5, 1.5) * _TICK  # noqa: S311 - jitter
+            await asyncio.sleep(max(0.0, min(self._not_before.values()) - _now()) + tick)
 
     async def run_once(self) -> None:
         """Run the duties that are due and not taken by others; raises ``DatabaseAway``."""
@@ -87,24 +92,32 @@ class Caretaker:
                 await self._perform(duty)
 
     async def _perform(self, duty: Duty) -> None:
+        due_in = duty.interval
         try:
-            if await self._connection.run(upkeep.TAKE_DUTY, name=duty.name, interval=duty.interval):
-                await self._run_and_rest(duty)
+            (turn,) = await self._connection.run(
+                upkeep.TAKE_DUTY, name=duty.name, interval=duty.interval
+            )
+            due_in = turn.due_in
+            if turn.taken:
+                due_in = await self._run_and_rest(duty)
                 self._troubles[duty.name].found()
         except psycopg.Error as error:  # one duty that fails must not stop the others
             self._troubles[duty.name].lost(error)
-        self._not_before[duty.name] = _now() + duty.interval / 2
+        self._not_before[duty.name] = _now() + due_in
 
-    async def _run_and_rest(self, duty: Duty) -> None:
+    async def _run_and_rest(self, duty: Duty) -> float:
         started = _now()
+        pause = interval = duty.interval
         try:
             self._report(await duty.run_once(self._connection))
+            pause = await duty.pause(self._connection)
         finally:
-            rest = _REST_FACTOR * (_now() - started)
-            if rest > duty.interval:
+            rest = max(pause, _REST_FACTOR * (_now() - started))
+            if rest != interval:
                 await self._connection.run(
-                    upkeep.REST_DUTY, name=duty.name, interval=duty.interval, rest=rest
+                    upkeep.REST_DUTY, name=duty.name, interval=interval, rest=rest
                 )
+        return rest
 
     def _report(self, done: Event | Sequence[Event] | None) -> None:
         events = () if done is None else (done,) if isinstance(done, Event) else done

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import QueueMeasured
+from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statements import upkeep
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(Steady):
     """The measures admission, dashboards and scalers read from ``queue``."""
 
     name: ClassVar[str] = "measure"

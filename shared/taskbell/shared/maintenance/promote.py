@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import PartitionsPromoted
+from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import partition
 
@@ -21,7 +22,7 @@ async def _promote(
 
 
 @dataclass(frozen=True, slots=True)
-class Promote:
+class Promote(Steady):
     """All keys: finds whatever a race, or a promoter that died, left parked."""
 
     name: ClassVar[str] = "promote"

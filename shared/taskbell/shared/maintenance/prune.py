@@ -5,6 +5,7 @@ from uuid import UUID
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import TasksPruned
+from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statements import upkeep
 
 _BATCH = 1000
@@ -14,7 +15,7 @@ _INTERVAL = 60.0
 _BEGINNING = UUID(int=0)
 
 
-class Prune:
+class Prune(Steady):
     """Completed and cancelled tasks ``keep_days`` after they ended, with keys and failure history.
 
     A run looks at 20 batches of tasks and the next goes on from there, at last from the beginning

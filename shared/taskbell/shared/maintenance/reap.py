@@ -7,9 +7,15 @@ from typing import ClassVar
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import LeasesReaped
 from taskbell.shared.lifecycle import TaskStatus
-from taskbell.shared.statements import settlement
+from taskbell.shared.limits import LEASE_SECONDS
+from taskbell.shared.statements import lease, settlement
 
 _BATCH = 500
+# A lease that a look did not find cannot run out sooner than the shortest of all leases does, and
+# of those it found it knows when: more looks would find nothing.
+_SHORTEST_LEASE = LEASE_SECONDS[0]
+# An expired lease that somebody has locked is looked at again.
+_LEAST_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class Reap:
     """
 
     name: ClassVar[str] = "reap"
-    interval: float = 0.3
+    interval: float = _SHORTEST_LEASE
 
     async def run_once(self, connection: DedicatedConnection) -> LeasesReaped | None:
         """Reap one batch; returns what became of it, if there was any."""
@@ -33,3 +39,10 @@ class Reap:
             dead=became[TaskStatus.FAILED],
             cancelled=became[TaskStatus.CANCELLED],
         )
+
+    async def pause(self, connection: DedicatedConnection) -> float:
+        """Seconds until the next lease may expire."""
+        (found,) = await connection.run(lease.NEXT_EXPIRY)
+        if found.seconds is None:
+            return self.interval
+        return min(self.interval, max(_LEAST_PAUSE, float(found.seconds)))

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import TablesVacuumed
+from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statements import upkeep
 
 _WORTHWHILE = 1000
@@ -16,7 +17,7 @@ def worthwhile(changes: int, before: int) -> bool:
     return (changes if changes < before else changes - before) >= _WORTHWHILE
 
 
-class Vacuum:
+class Vacuum(Steady):
     """``outbox`` and ``lease``, once enough rows changed.
 
     A role that does not own the tables gets a warning from Postgres, and autovacuum remains.

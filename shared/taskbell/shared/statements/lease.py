@@ -46,3 +46,9 @@ SELECT t.id AS task_id, t.attempt_count AS attempt
 FROM taskbell.task t WHERE t.id = ANY (CAST(:task_ids AS uuid[]))
 """)
 """Which attempt each task is at, for whoever lost one."""
+
+NEXT_EXPIRY = Statement("""
+SELECT CAST(extract(epoch FROM min(l.expires_at) - clock_timestamp()) AS float8) AS seconds
+FROM taskbell.lease l
+""")
+"""In how many seconds the first lease runs out; null without leases."""

@@ -3,27 +3,31 @@
 from taskbell.shared.statement import Statement
 
 TAKE_DUTY = Statement("""
-INSERT INTO taskbell.duty AS d (name, ran_at)
-SELECT CAST(:name AS text), clock_timestamp()
-WHERE (SELECT r.ran_at > clock_timestamp() - make_interval(secs => :interval)
-       FROM taskbell.duty r WHERE r.name = :name) IS NOT TRUE
-ON CONFLICT (name) DO UPDATE SET ran_at = EXCLUDED.ran_at
-WHERE d.ran_at <= clock_timestamp() - make_interval(secs => :interval)
-RETURNING d.name, set_config('synchronous_commit', 'off', true)
+WITH last AS MATERIALIZED (
+    SELECT CAST(extract(epoch FROM d.ran_at - clock_timestamp()) AS float8) + :interval AS due_in
+    FROM taskbell.duty d WHERE d.name = :name
+), taken AS (
+    INSERT INTO taskbell.duty AS d (name, ran_at)
+    SELECT CAST(:name AS text), clock_timestamp()
+    WHERE (SELECT due_in > 0 FROM last) IS NOT TRUE
+    ON CONFLICT (name) DO UPDATE SET ran_at = EXCLUDED.ran_at
+    WHERE d.ran_at <= clock_timestamp() - make_interval(secs => :interval)
+    RETURNING d.name, set_config('synchronous_commit', 'off', true)
+)
+SELECT EXISTS (SELECT FROM taken) AS taken, GREATEST(0, (SELECT due_in FROM last)) AS due_in
 """)
-"""Answers a row to exactly one process of the fleet for each interval.
+"""Answers ``taken`` to exactly one process of the fleet for each interval.
 
-Everybody asks several times a second: to be told no is a read, which locks and writes nothing.
+The others are told in how many seconds it is due: a read, which locks and writes nothing.
 """
 
 REST_DUTY = Statement("""
 UPDATE taskbell.duty
-SET ran_at = GREATEST(ran_at, clock_timestamp() + make_interval(secs => :rest)
-                              - make_interval(secs => :interval))
+SET ran_at = clock_timestamp() + make_interval(secs => :rest) - make_interval(secs => :interval)
 WHERE name = :name
 RETURNING name, set_config('synchronous_commit', 'off', true)
 """)
-"""Let nobody take the duty for ``rest`` seconds, which are more than its interval."""
+"""Let the duty be due in ``rest`` seconds, instead of an interval after it was taken."""
 
 PRUNE_TASKS = Statement("""
 WITH seen AS MATERIALIZED (
