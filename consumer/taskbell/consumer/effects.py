@@ -100,6 +100,6 @@ class Effects:
         if self._engine is not None:
             self._engine.dispose()
         while self._spare.awaited:
-            await self._spare.awaited.pop().close()
+            await self._spare.awaited.pop()[0].close()
         while self._spare.blocking:
-            self._spare.blocking.pop().close()
+            self._spare.blocking.pop()[0].close()

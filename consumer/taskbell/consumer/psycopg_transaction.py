@@ -1,6 +1,7 @@
 """Effects through psycopg connections, the worker's own or the handler's."""
 
 import asyncio
+import time
 from collections import deque
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import Any
@@ -20,15 +21,21 @@ _LEVELS = {
     "SERIALIZABLE": IsolationLevel.SERIALIZABLE,
 }
 _KEPT = 20
+# One that was used a moment ago is not asked whether it still answers: that is a round trip more
+# for every effect, and an effect that finds it broken costs no try.
+_WARM_SECONDS = 1.0
 
 
 class Spare:
-    """Connections of the worker that no effect uses now; for one loop, and for any thread."""
+    """Connections of the worker that no effect uses now, and since when.
+
+    For one loop, and for any thread.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.awaited: deque[AsyncConnection[Any]] = deque(maxlen=_KEPT)
-        self.blocking: deque[Connection[Any]] = deque(maxlen=_KEPT)
+        self.awaited: deque[tuple[AsyncConnection[Any], float]] = deque()
+        self.blocking: deque[tuple[Connection[Any], float]] = deque()
 
 
 class AsyncConnectionTransaction:
@@ -82,8 +89,8 @@ class AsyncConnectionTransaction:
 
     async def _taken(self) -> AsyncConnection[Any]:
         while self._spare.awaited:
-            kept = self._spare.awaited.popleft()
-            if await _answers_async(kept):
+            kept, since = self._spare.awaited.pop()
+            if _is_warm(since) or await _answers_async(kept):
                 return kept
         return await self._spare.database.connect("effect")
 
@@ -102,8 +109,12 @@ class AsyncConnectionTransaction:
             await connection.set_isolation_level(self._before)
         except psycopg.Error:  # broken: whatever it had begun is rolled back
             await connection.close()
-        if self._given is None and not connection.closed:
-            self._spare.awaited.append(connection)
+        if self._given is not None or connection.closed:
+            return
+        if len(self._spare.awaited) < _KEPT:
+            self._spare.awaited.append((connection, time.monotonic()))
+        else:
+            await connection.close()
 
 
 class ConnectionTransaction:
@@ -155,8 +166,8 @@ class ConnectionTransaction:
     def _taken(self) -> Connection[Any]:
         with suppress(IndexError):  # threads share what is kept
             while True:
-                kept = self._spare.blocking.popleft()
-                if _answers(kept):
+                kept, since = self._spare.blocking.pop()
+                if _is_warm(since) or _answers(kept):
                     return kept
         return self._spare.database.connect_blocking("effect")
 
@@ -175,8 +186,16 @@ class ConnectionTransaction:
             connection.isolation_level = self._before
         except psycopg.Error:  # broken: whatever it had begun is rolled back
             connection.close()
-        if self._given is None and not connection.closed:
-            self._spare.blocking.append(connection)
+        if self._given is not None or connection.closed:
+            return
+        if len(self._spare.blocking) < _KEPT:
+            self._spare.blocking.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+
+def _is_warm(since: float) -> bool:
+    return time.monotonic() - since < _WARM_SECONDS
 
 
 async def _answers_async(connection: AsyncConnection[Any]) -> bool:
