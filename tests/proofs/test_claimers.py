@@ -11,6 +11,7 @@ ROW_LOCKS = {"transactionid", "tuple"}
 LIMIT = 10
 ROUNDS = 3
 MOST_ROUNDS = 12
+MARGIN = 1.1
 
 
 def rates(
@@ -35,13 +36,12 @@ def told(found: dict[int, float]) -> str:
 
 def grown(best: dict[int, float]) -> bool:
     """One claimer leaves part of two processors idle, and more than two find none to use."""
-    return max(best[2], best[4], best[8]) > best[1]
+    return max(best[2], best[4], best[8]) > MARGIN * best[1]
 
 
 def test_claims_a_second_grow_with_1_2_4_8_claimers_and_none_waits_for_a_lock(
     database_url: str, proof: Proof
 ) -> None:
-    """Claimers in threads empty a queue, each by its own connection; their claims are timed."""
     """Claimers in threads empty a queue, each by its own connection; their claims are timed."""
     best: dict[int, float] = {}
     waits = 0
@@ -61,7 +61,6 @@ def test_claims_a_second_grow_with_1_2_4_8_claimers_and_none_waits_for_a_lock(
 def test_claimers_that_commit_late_are_held_up_only_without_skip_locked(
     way: Way, database_url: str, proof: Proof
 ) -> None:
-    """Each claim stays uncommitted for 0.1 s; with SKIP LOCKED the other claimers pass it by."""
     """Each claim stays uncommitted for 0.1 s; with SKIP LOCKED the other claimers pass it by."""
     found, waits = rates(database_url, way, tasks=200, hold=0.1)
 

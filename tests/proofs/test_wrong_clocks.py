@@ -39,7 +39,7 @@ FROM taskbell.task t JOIN acceptance.run ON run.task_id = t.id
 LEFT JOIN taskbell.failure ON failure.task_id = t.id AND failure.attempt = run.attempt - 1
 """
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(params=[WRONG, -WRONG], ids=["fast", "slow"])
@@ -127,7 +127,7 @@ def test_a_fleet_whose_clocks_are_10_minutes_wrong_does_everything_on_time(
     strange = strange_instants(fleet, begun)
 
     fleet.kill("victim")
-    fleet.wait_until_drained(60.0)
+    fleet.wait_until_drained()
 
     strange += strange_instants(fleet, begun)
     rows = fleet.rows(RUNS)

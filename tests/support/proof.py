@@ -83,8 +83,8 @@ def _proof_round(request: pytest.FixtureRequest) -> int:
 def promptly(pytestconfig: pytest.Config) -> float:
     """Seconds after its timeout within which a task must be available, and start, again.
 
-    The promise of one second is held to by `make prove`, which has the machine to itself. Among all
-    the other tests a late process says more of the machine.
+    The promise of one second is held to by `make prove`, which runs nothing else. Among all the
+    other tests a late process says more of the machine.
     """
     return float(pytestconfig.getoption("--promptly") or _AMONG_OTHERS)
 

@@ -126,6 +126,7 @@ class Attempts:
                 alarm.cancel()
             self._free_slot(attempt)
         self._conclude(attempt, registration, outcome)
+        lease.told.hold = None  # it knows the lease, which would wait for the garbage collector
 
     def _conclude(
         self, attempt: Attempt, registration: Registration | None, outcome: Outcome | None

@@ -29,6 +29,7 @@ _BEATS_PER_LEASE = 3
 _BUSY_SECONDS = 0.2
 _TICK = 0.1
 _REST_SECONDS = 1.0
+_RESPONSIVE_SECONDS = 0.5
 _BLOCKED_SECONDS = 2.0
 _RECONNECT_SECONDS = 0.5
 _UNANSWERED_SECONDS = 5.0
@@ -118,7 +119,7 @@ class Keeper:
     def _run(self) -> None:
         blocked = False
         while not self._stopping.wait(_TICK):
-            if not self._held and not blocked:
+            if not self._held and time.monotonic() - self._loop_seen < _RESPONSIVE_SECONDS:
                 self._rest()
             blocked = self._watch_loop(blocked)
             due = self._due()
@@ -128,9 +129,9 @@ class Keeper:
             self._connection.close()
 
     def _rest(self) -> None:
-        """Wait for leases: without any nothing is due, and no handler blocks the loop."""
+        """Wait for leases: without any nothing is due, and the loop answered a moment ago."""
         self._some.clear()
-        if not self._held:
+        if not self._held and not self._stopping.is_set():
             self._some.wait(_REST_SECONDS)
         self._loop_seen = time.monotonic()  # nobody looked meanwhile
 

@@ -106,9 +106,10 @@ class Settler:
         await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
 
     def _answered(self, answers: Answers, current: dict[UUID, int]) -> None:
-        self._outage.found()
-        self._size = min(_GROUP, 2 * self._size)
         group, self._group = self._group, []
+        if any(each.noticed_by == "settlement" for each in group):  # else nothing was sent
+            self._outage.found()
+            self._size = min(_GROUP, 2 * self._size)
         if not self._waiting:
             self._some.clear()
             self._none.set()

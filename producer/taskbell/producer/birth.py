@@ -14,8 +14,8 @@ _TASK_COLUMNS = """id, owner_id, type, queue, partition_key, partition_seq, corr
         traceparent, scheduled_at, max_attempts, priority, payload"""
 
 # A task whose id is taken is left alone, and a key that comes with it is not recorded: a key goes
-# with the task that was born with it, so this one would stay and stand for nothing. What the outbox
-# needs to know comes back.
+# with the task that was born with it, so this one would stay and stand for nothing. (Unless both
+# are born at the same moment: nobody may mint an id twice.) What the outbox needs comes back.
 _UNLESS_THERE = """ON CONFLICT (id) DO NOTHING
     RETURNING id, queue, priority, scheduled_at, partition_key, partition_seq"""
 

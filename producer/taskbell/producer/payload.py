@@ -17,7 +17,7 @@ _SMALLEST = -_LARGEST - 1
 _SHOWN = 40
 # What is this small is encoded first and searched for trouble afterwards, which is faster.
 _SMALL_DEPTH = 3
-_SMALL_COUNT = 32
+_SMALL_COUNT = 16
 _SMALL_TEXT = 1024
 _WRITTEN_NUL = "\\u0000"
 

@@ -35,7 +35,7 @@ def integers(numbers: Iterable[int]) -> str:
 
 
 def array(write: Callable[..., str], column: Sequence[object]) -> str:
-    """Write a column; None becomes NULL."""
+    """Write a column of at least one row; None becomes NULL."""
     first = column[0]
     if all(value is first for value in column):  # most columns of most batches
         return "{" + ",".join(["NULL" if first is None else write(first)] * len(column)) + "}"

@@ -17,9 +17,10 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import namedtuple_row
-from psycopg.types.json import set_json_loads
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
@@ -78,7 +79,6 @@ class Database:
                 conninfo(self.url), autocommit=True, row_factory=namedtuple_row,
                 **self._options(purpose),
             )  # fmt: skip
-        set_json_loads(_read_json, connection)
         await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
         return connection
 
@@ -104,10 +104,11 @@ class Database:
         return options | {"prepare_threshold": 1, "options": session}
 
 
-def _read_json(written: bytes | str) -> Any:
-    """Read jsonb, without the looks that ``json.loads`` has for what others than Postgres write."""
-    text = written if isinstance(written, str) else written.decode()
-    return _JSON.raw_decode(text)[0]
+class _Jsonb(Loader):
+    """Reads what Postgres itself wrote: no blank before it, and always UTF-8."""
+
+    def load(self, data: Buffer) -> Any:
+        return _JSON.raw_decode(bytes(data).decode())[0]
 
 
 def _close_unwanted(opening: asyncio.Future[AsyncConnection[Any]]) -> None:
@@ -206,6 +207,7 @@ class DedicatedConnection:
         """Return the connection, opening it if need be; raises ``DatabaseAway``."""
         if self._connection is None or self._connection.closed:
             self._connection = await self.database.connect(self.purpose)
+            self._connection.adapters.register_loader("jsonb", _Jsonb)
         return self._connection
 
     @asynccontextmanager

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from support.factories import make_tasks
+from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.events import (
@@ -88,17 +89,51 @@ async def test_the_fleet_rests_twenty_times_as_long_as_a_duty_took(
     assert 3.0 < rest < 30.0
 
 
+class Brief(Counted):
+    """Is due again sooner than its interval."""
+
+    async def pause(self, connection: DedicatedConnection) -> float:
+        del connection
+        return 0.0
+
+
+async def test_a_duty_may_be_due_sooner_for_the_whole_fleet(hire: Hire, database_url: str) -> None:
+    duty = Brief(3600.0)
+
+    await hire(duty).run_once()
+
+    ((due_in,),) = rows(
+        database_url,
+        "SELECT extract(epoch FROM ran_at - clock_timestamp()) + 3600 FROM taskbell.duty",
+    )
+    assert due_in < 600  # twenty times what it took
+
+
+async def test_a_rest_after_somebody_else_took_the_duty_changes_nothing(
+    hire: Hire, database_url: str
+) -> None:
+    taken_again = "UPDATE taskbell.duty SET ran_at = ran_at + interval '1 s' RETURNING name"
+    duty = Brief(3600.0, taken_again)
+
+    await hire(duty).run_once()
+
+    ((rested,),) = rows(
+        database_url, "SELECT ran_at < clock_timestamp() - interval '600 s' FROM taskbell.duty"
+    )
+    assert not rested
+
+
 async def test_a_duty_that_fails_stops_no_other_and_is_told_once(
     hire: Hire, database_url: str, reports: Reports
 ) -> None:
     failing, duty = Failing(0.0, "SELECT 1 / 0"), Counted(0.0)
     caretaker = hire(failing, duty)
 
-    for _ in range(2):
-        rows(database_url, _RESTED)
-        await caretaker.run_once()
+    async with asyncio.timeout(PATIENCE):
+        while min(failing.runs, duty.runs) < 2:
+            await asyncio.to_thread(rows, database_url, _RESTED)
+            await caretaker.run_once()
 
-    assert (failing.runs, duty.runs) == (2, 2)
     assert [each.purpose for each in reports.of(StatementFailed)] == ["failing"]
 
 

@@ -191,7 +191,7 @@ async def test_a_run_goes_on_where_the_last_one_ended_and_comes_round(
     duty = Prune(AT_ONCE)
 
     runs = [await duty.run_once(connection) for _ in range(3)]
-    pace = duty.interval
+    pace = await duty.pause(connection)
     end(database_url, "COMPLETED", *late)
     round_again = [await duty.run_once(connection) for _ in range(3)]
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar, Protocol
 
 import psycopg
@@ -24,6 +25,7 @@ _REST_FACTOR = 20
 # After an outage longer than a lease the keepers must beat before anybody reaps.
 _GRACE_AFTER_CONNECT = 2.0
 _RECONNECT_SECONDS = 1.0
+_LONGEST_SLEEP = 60.0
 
 
 class Duty(Protocol):
@@ -34,7 +36,7 @@ class Duty(Protocol):
 
     @property
     def interval(self) -> float:
-        """Seconds between two runs, fleet-wide."""
+        """Seconds between two runs, fleet-wide; the same in every process, and always."""
         ...
 
     async def run_once(self, connection: DedicatedConnection) -> Event | Sequence[Event] | None:
@@ -75,7 +77,8 @@ class Caretaker:
                 if not connected:
                     await self._connection.opened()
                     self._outage.found()
-                    self._not_before[Reap.name] = _now() + _GRACE_AFTER_CONNECT
+                    if Reap.name in self._not_before:
+                        self._not_before[Reap.name] = _now() + _GRACE_AFTER_CONNECT
                     connected = True
                 await self.run_once()
             except DatabaseAway as error:
@@ -98,24 +101,24 @@ class Caretaker:
                 upkeep.TAKE_DUTY, name=duty.name, interval=duty.interval
             )
             due_in = turn.due_in
-            if turn.taken:
-                due_in = await self._run_and_rest(duty)
+            if turn.taken_at is not None:
+                due_in = await self._run_and_rest(duty, turn.taken_at)
                 self._troubles[duty.name].found()
         except psycopg.Error as error:  # one duty that fails must not stop the others
             self._troubles[duty.name].lost(error)
-        self._not_before[duty.name] = _now() + due_in
+        self._not_before[duty.name] = _now() + min(due_in, _LONGEST_SLEEP)
 
-    async def _run_and_rest(self, duty: Duty) -> float:
-        started = _now()
-        pause = interval = duty.interval
+    async def _run_and_rest(self, duty: Duty, taken_at: datetime) -> float:
+        started, pause = _now(), duty.interval
         try:
             self._report(await duty.run_once(self._connection))
             pause = await duty.pause(self._connection)
         finally:
             rest = max(pause, _REST_FACTOR * (_now() - started))
-            if rest != interval:
+            if rest != duty.interval:
+                fence: dict[str, object] = {"name": duty.name, "taken_at": taken_at}
                 await self._connection.run(
-                    upkeep.REST_DUTY, name=duty.name, interval=interval, rest=rest
+                    upkeep.REST_DUTY, interval=duty.interval, rest=rest, **fence
                 )
         return rest
 

@@ -5,17 +5,15 @@ from uuid import UUID
 
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import TasksPruned
-from taskbell.shared.maintenance.steady import Steady
 from taskbell.shared.statements import upkeep
 
 _BATCH = 1000
 _BATCHES = 20
 _DAY = 24 * 3600.0
-_INTERVAL = 60.0
 _BEGINNING = UUID(int=0)
 
 
-class Prune(Steady):
+class Prune:
     """Completed and cancelled tasks ``keep_days`` after they ended, with keys and failure history.
 
     A run looks at 20 batches of tasks and the next goes on from there, at last from the beginning
@@ -24,12 +22,12 @@ class Prune(Steady):
     """
 
     name: ClassVar[str] = "prune"
+    interval: float = 60.0
 
     def __init__(self, keep_days: float) -> None:
         self._keep = keep_days * _DAY
         self._after = _BEGINNING
-        self.interval = _INTERVAL
-        """A minute; none while there is more to delete: then the cost alone sets the pace."""
+        self._behind = False
 
     async def run_once(self, connection: DedicatedConnection) -> TasksPruned | None:
         """Prune a bounded number; returns how much went, if any."""
@@ -39,8 +37,13 @@ class Prune(Steady):
         await connection.run(upkeep.FORGET_LISTENERS)
         await connection.run(upkeep.FORGET_QUEUES, keep=self._keep)
         more = tasks > 0 and self._after != _BEGINNING
-        self.interval = 0.0 if more or effects == _BATCH else _INTERVAL
+        self._behind = more or effects == _BATCH
         return TasksPruned(tasks, effects) if tasks or effects else None
+
+    async def pause(self, connection: DedicatedConnection) -> float:
+        """A minute; none while there is more to delete: then the cost alone sets the pace."""
+        del connection
+        return 0.0 if self._behind else self.interval
 
     async def _prune_tasks(self, connection: DedicatedConnection) -> int:
         pruned = 0

@@ -4,7 +4,8 @@ from taskbell.shared.statement import Statement
 
 TAKE_DUTY = Statement("""
 WITH last AS MATERIALIZED (
-    SELECT CAST(extract(epoch FROM d.ran_at - clock_timestamp()) AS float8) + :interval AS due_in
+    SELECT CAST(extract(epoch FROM d.ran_at) AS float8)
+           - CAST(extract(epoch FROM clock_timestamp()) AS float8) + :interval AS due_in
     FROM taskbell.duty d WHERE d.name = :name
 ), taken AS (
     INSERT INTO taskbell.duty AS d (name, ran_at)
@@ -12,11 +13,11 @@ WITH last AS MATERIALIZED (
     WHERE (SELECT due_in > 0 FROM last) IS NOT TRUE
     ON CONFLICT (name) DO UPDATE SET ran_at = EXCLUDED.ran_at
     WHERE d.ran_at <= clock_timestamp() - make_interval(secs => :interval)
-    RETURNING d.name, set_config('synchronous_commit', 'off', true)
+    RETURNING d.ran_at, set_config('synchronous_commit', 'off', true)
 )
-SELECT EXISTS (SELECT FROM taken) AS taken, GREATEST(0, (SELECT due_in FROM last)) AS due_in
+SELECT (SELECT ran_at FROM taken) AS taken_at, GREATEST(0, (SELECT due_in FROM last)) AS due_in
 """)
-"""Answers ``taken`` to exactly one process of the fleet for each interval.
+"""Answers an instant to exactly one process of the fleet for each interval.
 
 The others are told in how many seconds it is due: a read, which locks and writes nothing.
 """
@@ -24,10 +25,10 @@ The others are told in how many seconds it is due: a read, which locks and write
 REST_DUTY = Statement("""
 UPDATE taskbell.duty
 SET ran_at = clock_timestamp() + make_interval(secs => :rest) - make_interval(secs => :interval)
-WHERE name = :name
+WHERE name = :name AND ran_at = :taken_at
 RETURNING name, set_config('synchronous_commit', 'off', true)
 """)
-"""Let the duty be due in ``rest`` seconds, instead of an interval after it was taken."""
+"""Let the duty be due in ``rest`` seconds, unless somebody has taken it again meanwhile."""
 
 PRUNE_TASKS = Statement("""
 WITH seen AS MATERIALIZED (
