@@ -3,7 +3,8 @@
 from services.guarded import ServiceError
 from services.pooler import Pooler
 from services.postgres import Postgres
-from services.rabbitmq import QueueState, RabbitMQ
+from services.queue_state import QueueState
+from services.rabbitmq import RabbitMQ
 from services.resolution import open_postgres, open_rabbitmq
 
 __all__ = [

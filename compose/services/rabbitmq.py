@@ -6,14 +6,13 @@ container (`containers.py`), or nobody we know (an address from outside).
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from services.guarded import ServiceError
 from services.management import Management
+from services.queue_state import QueueState, state_of
 
 _PATIENCE: Final = 60.0
 _TOTALS: Final = "disable_stats=true&enable_queue_totals=true"
@@ -34,19 +33,6 @@ class RabbitMQServer(Protocol):
     def control(self, *command: str) -> None: ...
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """A queue as the broker sees it; messages are counted at once, consumers within a second."""
-
-    name: str
-    type: str
-    durable: bool
-    arguments: Mapping[str, Any]
-    ready: int
-    unacknowledged: int
-    consumers: int
 
 
 class RabbitMQ:
@@ -153,7 +139,7 @@ class RabbitMQ:
         listed = self.management.request("GET", "queues", vhost, query=_TOTALS)
         consumers = self.management.request("GET", "consumers", vhost)
         served = Counter(consumer["queue"]["name"] for consumer in consumers)
-        return {queue["name"]: _state(queue, served[queue["name"]]) for queue in listed}
+        return {queue["name"]: state_of(queue, served[queue["name"]]) for queue in listed}
 
     def purge(self, vhost: str) -> None:
         """All its queues are empty but for what is unacknowledged."""
@@ -241,15 +227,3 @@ class RabbitMQ:
         if self._server is None:
             raise ServiceError("this RabbitMQ was not started by us, so we leave its node alone")
         return self._server
-
-
-def _state(queue: Mapping[str, Any], consumers: int) -> QueueState:
-    return QueueState(
-        name=queue["name"],
-        type=queue.get("type", "classic"),
-        durable=queue["durable"],
-        arguments=queue["arguments"],
-        ready=queue.get("messages_ready", 0),
-        unacknowledged=queue.get("messages_unacknowledged", 0),
-        consumers=consumers,
-    )
