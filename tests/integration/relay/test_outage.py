@@ -110,6 +110,7 @@ async def test_a_network_to_the_broker_that_falls_silent_is_given_up(
         relaying(database_url, proxy.through(vhost.url), observe, deadline=0.5),
     ):
         await ear.hears(make_tasks(database_url))
+        await observe.some(TasksAnnounced)  # its confirm has come, too
         proxy.silence()
         ids = make_tasks(database_url, 5)
         refused = await observe.some(AnnouncementRefused)
