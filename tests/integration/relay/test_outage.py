@@ -113,13 +113,12 @@ async def test_a_network_to_the_broker_that_falls_silent_is_given_up(
         await observe.some(TasksAnnounced)  # its confirm has come, too
         proxy.silence()
         ids = make_tasks(database_url, 5)
-        refused = await observe.some(AnnouncementRefused)
+        refused = await observe.some(AnnouncementRefused, lambda each: each.tasks == len(ids))
         await observe.some(BrokerLost)
         proxy.resume()
         await ear.hears(ids)
 
     assert refused.reason == Fate.UNCONFIRMED
-    assert refused.tasks == 5
 
 
 async def test_a_lost_confirm_only_repeats_its_announcement(
@@ -131,6 +130,7 @@ async def test_a_lost_confirm_only_repeats_its_announcement(
         relaying(database_url, proxy.through(vhost.url), observe, deadline=1.0),
     ):
         await ear.hears(make_tasks(database_url))
+        await observe.some(TasksAnnounced)  # its confirm has come, too
         proxy.silence(Direction.TO_CLIENT)
         ids = make_tasks(database_url)
         await observe.some(AnnouncementRefused)
@@ -164,6 +164,7 @@ async def test_a_memory_alarm_takes_marks_back_and_does_not_hold_a_shutdown(
     async with listening(private_vhost.url) as ear:
         async with relaying(database_url, private_vhost.url, observe, deadline=3.0):
             await ear.hears(make_tasks(database_url))
+            await observe.some(TasksAnnounced)  # its confirm has come, too
             await asyncio.to_thread(private_rabbitmq.memory_alarm, True)  # noqa: FBT003
             ids = make_tasks(database_url, 3)
             refused = await observe.some(AnnouncementRefused)
@@ -176,7 +177,7 @@ async def test_a_memory_alarm_takes_marks_back_and_does_not_hold_a_shutdown(
             await ear.hears(ids)
 
     assert refused.reason == Fate.UNCONFIRMED
-    assert took < 7.0
+    assert took < 30.0  # a publish that nobody confirms would hold it for ever
 
 
 async def test_a_network_to_postgres_that_falls_silent_is_given_up(
