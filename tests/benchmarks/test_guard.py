@@ -32,7 +32,10 @@ def test_no_task_costs_more_statements_commits_or_wal_than_it_should(tmp_path: P
     chosen = os.environ.get("TASKBELL_TEST_POSTGRES_BIN")
     programs = find_programs(Path(chosen) if chosen else None)
     if programs is None:
-        pytest.skip("the Postgres in the wheel has neither pg_stat_statements nor pgbench")
+        pytest.fail(
+            "no Postgres >= 15 with pgbench and pg_stat_statements; apt-get install postgresql",
+            pytrace=False,
+        )
     try:
         with open_servers(programs) as servers:
             bench = Bench(servers, SIZE, tmp_path)

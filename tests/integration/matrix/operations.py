@@ -1,6 +1,7 @@
 """The operations by the product's own verbs, in transactions that the test ends."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -46,7 +47,7 @@ class Open(DedicatedConnection):
         return await self._session.run(statement, **parameters)
 
 
-class Operation:
+class Operation(ABC):
     """What one session does to the task."""
 
     def __init__(self, session: Session, who: str) -> None:
@@ -54,9 +55,9 @@ class Operation:
         self.connection = Open(session)
         self.who = WorkerId(who)
 
+    @abstractmethod
     async def do(self, task: Placed) -> str:
         """Do it as far as it goes without a commit; answers in one word or two."""
-        raise NotImplementedError
 
     async def finish(self, answer: str) -> str:
         """Do what is left before the commit; ``answer`` is what there was before."""
