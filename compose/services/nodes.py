@@ -181,7 +181,9 @@ class Node:
             "ERL_EPMD_PORT": str(self._names),
             "ERL_EPMD_ADDRESS": LOOPBACK,
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-                "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"
+                "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1} "
+                # Schedulers that wait do not spin: the cores are shared with everything else.
+                "+sbwt none +sbwtdcpu none +sbwtdio none"
             ),
             # The script then becomes the node instead of waiting for it: one process, one signal.
             "RUNNING_UNDER_SYSTEMD": "true",

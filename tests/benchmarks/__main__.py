@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import bench as sizes
-from benchmarks import report
+from benchmarks import event_loop, report
 from benchmarks.bench import Bench, Finding, Outcome, Size
 from benchmarks.crew import RunFailed
 from benchmarks.scenarios import SCENARIOS
@@ -50,7 +50,7 @@ def _measure(arguments: argparse.Namespace, directory: Path) -> tuple[bool, Path
     broken = False
     chosen = os.environ.get("TASKBELL_TEST_POSTGRES_BIN")
     with open_servers(Path(chosen) if chosen else None) as servers:
-        bench = Bench(servers, size, directory)
+        bench = Bench(servers, size, directory, event_loop.installed())
         for name in arguments.only or SCENARIOS:
             bench.say(name)
             try:

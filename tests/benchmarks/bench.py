@@ -103,6 +103,8 @@ class Bench:
     servers: Servers
     size: Size
     directory: Path
+    packages: Path | None = None
+    """Where the roles find uvloop; None: they run on the standard loop."""
     known: dict[str, float] = field(default_factory=dict[str, float])
     """Rates measured so far by name, so that a floor is not measured twice."""
 

@@ -24,11 +24,15 @@ class RunFailed(RuntimeError):
 class Crew:
     """Processes with a log each; leaving the block stops every one of them."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str], packages: Path | None = None
+    ) -> None:
+        """``packages``: a directory of packages that these processes have and others do not."""
+        paths = (_HERE, _COMPOSE, packages)
         self.directory = directory
         self._environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(_HERE), str(_COMPOSE))),
+            "PYTHONPATH": os.pathsep.join(str(each) for each in paths if each is not None),
             "BENCH_RUN": str(directory),
             **environment,
         }

@@ -135,7 +135,7 @@ def open_pipeline(
     if shape.brokered:
         amqp_url = environment["TASKBELL_AMQP_URL"] = bench.servers.vhost()
         messages = _published(bench, amqp_url.rpartition("/")[2])
-    with Crew(bench.run_directory(), environment) as crew:
+    with Crew(bench.run_directory(), environment, bench.packages) as crew:
         yield Pipeline(shape, url, crew, messages)
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from benchmarks import event_loop
 from benchmarks.bench import Bench, Finding, Outcome, Table
 from benchmarks.peers.catalogue import PEERS
 from benchmarks.servers import SETTINGS
@@ -74,10 +75,17 @@ def _machine(bench: Bench, name: str, seconds: float) -> list[str]:
             f"{servers.rabbitmq.origin}; everything on this one machine."
         ),
         "",
-        f"Postgres: {settings}. RabbitMQ: as delivered, persistent messages, publisher confirms.",
+        (
+            f"Postgres: {settings}. RabbitMQ: schedulers do not spin (`+sbwt none`), persistent "
+            f"messages, publisher confirms. Relay and consumers: {_loop(bench)}."
+        ),
         "",
         _METHOD,
     ]
+
+
+def _loop(bench: Bench) -> str:
+    return "the standard event loop" if bench.packages is None else f"uvloop {event_loop.VERSION}"
 
 
 def _figures(findings: Sequence[Finding]) -> Iterable[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -23,6 +22,7 @@ from taskbell.shared.cli.ending import fail
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
+from taskbell.shared.loop import new_loop
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
 
@@ -81,19 +81,12 @@ def _end_with(running: Coroutine[Any, Any, int]) -> NoReturn:
     """
     code = EXIT_NOT_READY
     try:
-        code = _new_loop().run_until_complete(running)
+        code = new_loop().run_until_complete(running)
     except BaseException:  # noqa: BLE001 - a crash must not wait for them either
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    if importlib.util.find_spec("uvloop") is None:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
-    return loop
 
 
 def _load(application: str) -> Consumer:

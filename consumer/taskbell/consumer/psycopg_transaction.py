@@ -90,7 +90,7 @@ class AsyncConnectionTransaction:
     async def _taken(self) -> AsyncConnection[Any]:
         while self._spare.awaited:
             kept, since = self._spare.awaited.pop()
-            if _is_warm(since) or await _answers_async(kept):
+            if is_warm(since) or await _answers_async(kept):
                 return kept
         return await self._spare.database.connect("effect")
 
@@ -167,7 +167,7 @@ class ConnectionTransaction:
         with suppress(IndexError):  # threads share what is kept
             while True:
                 kept, since = self._spare.blocking.pop()
-                if _is_warm(since) or _answers(kept):
+                if is_warm(since) or _answers(kept):
                     return kept
         return self._spare.database.connect_blocking("effect")
 
@@ -194,7 +194,8 @@ class ConnectionTransaction:
             connection.close()
 
 
-def _is_warm(since: float) -> bool:
+def is_warm(since: float) -> bool:
+    """Whether a connection that rests since then (monotonic) may be taken without a question."""
     return time.monotonic() - since < _WARM_SECONDS
 
 

@@ -1,17 +1,21 @@
 """Effects through SQLAlchemy; loaded by the first of them, since SQLAlchemy costs half a second."""
 
 import asyncio
+import time
 from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from taskbell.consumer.errors import InvalidEffect
+from taskbell.consumer.psycopg_transaction import is_warm
 from taskbell.consumer.transaction import Ask, Command, Isolation
 from taskbell.shared.database import Database
 from taskbell.shared.errors import DatabaseAway
@@ -111,7 +115,9 @@ def make_engine(database: Database, slots: int) -> Engine:
         connection.autocommit, connection.row_factory = False, tuple_row
         return connection
 
-    return create_engine("postgresql+psycopg://", creator=connect, **_pool(slots))
+    return _asking_only_after_rest(
+        create_engine("postgresql+psycopg://", creator=connect, **_pool(slots))
+    )
 
 
 def make_async_engine(database: Database, slots: int) -> AsyncEngine:
@@ -123,12 +129,37 @@ def make_async_engine(database: Database, slots: int) -> AsyncEngine:
         connection.row_factory = tuple_row
         return connection
 
-    return create_async_engine("postgresql+psycopg://", async_creator=connect, **_pool(slots))
+    engine = create_async_engine("postgresql+psycopg://", async_creator=connect, **_pool(slots))
+    _asking_only_after_rest(engine.sync_engine)
+    return engine
 
 
 def _pool(slots: int) -> dict[str, Any]:
     kept = min(slots, _KEPT)
-    return {"pool_size": kept, "max_overflow": slots - kept, "pool_pre_ping": True}
+    return {"pool_size": kept, "max_overflow": slots - kept}
+
+
+def _asking_only_after_rest(engine: Engine) -> Engine:
+    """Let the pool ask a connection whether it answers, unless it was used a moment ago."""
+
+    def note(_: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
+
+    def ask(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+        since = record.info.get("rests_since")
+        if since is not None and not is_warm(since) and not _answers(engine, connection):
+            raise DisconnectionError("it no longer answers: the pool opens another")
+
+    event.listen(engine, "checkin", note)
+    event.listen(engine, "checkout", ask)
+    return engine
+
+
+def _answers(engine: Engine, connection: DBAPIConnection) -> bool:
+    try:
+        return engine.dialect.do_ping(connection)
+    except psycopg.Error:
+        return False
 
 
 def _do(session: Session, command: Command, isolation: Isolation) -> Any:

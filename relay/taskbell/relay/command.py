@@ -20,6 +20,7 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
+from taskbell.shared.loop import new_loop
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
@@ -47,7 +48,8 @@ def relay() -> None:
         fail(_NO_BROKER, code=2)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     try:
-        asyncio.run(serve(settings, url, observe))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(serve(settings, url, observe))
     except NotMigrated as error:
         fail(f"{error}; run taskbell migrate")
     except TimeoutError:

@@ -20,6 +20,7 @@ from psycopg import AsyncConnection, Connection, IsolationLevel
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
 from psycopg.rows import namedtuple_row
 
 from taskbell.shared.address import conninfo, where
@@ -111,6 +112,15 @@ class _Jsonb(Loader):
         return _JSON.raw_decode(bytes(data).decode())[0]
 
 
+class _BinaryJsonb(Loader):
+    """The same behind the byte that names the format's version."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        return _JSON.raw_decode(bytes(data).decode(), 1)[0]
+
+
 def _close_unwanted(opening: asyncio.Future[AsyncConnection[Any]]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().pgconn.finish()
@@ -183,7 +193,7 @@ class DedicatedConnection:
     ) -> Rows:
         if len(steps) == 1 and not self.database.behind_pooler:
             statement, parameters = steps[0]
-            cursor = await connection.execute(statement.for_psycopg, parameters)
+            cursor = await connection.execute(statement.for_psycopg, parameters, binary=True)
             return await cursor.fetchall()
         rows: Rows = []
         async with connection.transaction():
@@ -208,6 +218,7 @@ class DedicatedConnection:
         if self._connection is None or self._connection.closed:
             self._connection = await self.database.connect(self.purpose)
             self._connection.adapters.register_loader("jsonb", _Jsonb)
+            self._connection.adapters.register_loader("jsonb", _BinaryJsonb)
         return self._connection
 
     @asynccontextmanager

@@ -26,8 +26,8 @@ _TAIL = """taken AS (
         started_at = COALESCE(t.started_at, clock_timestamp())
     WHERE t.id = ANY (ARRAY(SELECT task_id FROM taken)) AND t.status IN ('PENDING', 'RETRYING')
     RETURNING t.id AS task_id, t.type, t.queue, t.owner_id, t.attempt_count AS attempt,
-              t.attempt_count - t.refunded AS used, t.max_attempts, t.partition_key,
-              t.correlation_id, t.traceparent, t.created_at, t.scheduled_at,
+              t.attempt_count - t.refunded AS used, t.partition_key,
+              t.correlation_id, t.traceparent, t.created_at,
               t.payload, t.payload_sealed, t.payload_location
 ), leased AS (
     INSERT INTO taskbell.lease (task_id, queue, worker_id, attempt, expires_at, partition_key)

@@ -28,8 +28,8 @@ LEFT JOIN taskbell.lease l
 
 UNKNOWN = Statement("""
 SELECT t.id AS task_id, t.type, t.queue, t.owner_id, l.attempt, t.attempt_count - t.refunded AS used,
-       t.max_attempts, t.partition_key, t.correlation_id, t.traceparent, t.created_at,
-       t.scheduled_at, t.payload, t.payload_sealed, t.payload_location,
+       t.partition_key, t.correlation_id, t.traceparent, t.created_at,
+       t.payload, t.payload_sealed, t.payload_location,
        CAST(NULL AS float8) AS announced_for,
        CAST(extract(epoch FROM l.expires_at - clock_timestamp()) AS float8) AS remaining
 FROM taskbell.lease l JOIN taskbell.task t ON t.id = l.task_id AND t.attempt_count = l.attempt
