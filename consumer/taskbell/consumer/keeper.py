@@ -6,6 +6,7 @@ and ends a handler whose lease could not be extended before it runs out.
 """
 
 import asyncio
+import math
 import random
 import sys
 import threading
@@ -18,6 +19,7 @@ import psycopg
 from psycopg import Connection
 
 from taskbell.consumer.leases import Lease
+from taskbell.shared.array import numbers, uuids
 from taskbell.shared.database import Database, cut
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import LoopBlocked, Observer
@@ -59,6 +61,7 @@ class Keeper:
         self._loop_thread = threading.get_ident()
         self._loop_seen = time.monotonic()
         self._held: dict[Lease, float] = {}
+        self._due_at = math.inf
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._some = threading.Event()
@@ -85,8 +88,10 @@ class Keeper:
 
     def hold(self, leases: Sequence[Lease]) -> None:
         """Beat for these from now on."""
+        beats = {each: each.deadline - _beat_before(each) for each in leases}
         with self._lock:
-            self._held.update((each, each.deadline - _beat_before(each)) for each in leases)
+            self._held.update(beats)
+            self._due_at = min(self._due_at, *beats.values(), math.inf)
         self._some.set()
 
     def forget(self, leases: Sequence[Lease]) -> None:
@@ -154,6 +159,9 @@ class Keeper:
     def _due(self) -> list[Lease]:
         now = time.monotonic()
         with self._lock:
+            if now < self._due_at:  # nothing is: beats only make the next one later
+                return []
+            self._due_at = min(self._held.values(), default=math.inf)
             return [each for each, beat_at in self._held.items() if beat_at <= now]
 
     def _beat(self, due: list[Lease]) -> None:
@@ -179,9 +187,9 @@ class Keeper:
         if connection is None or connection.closed:
             connection = self._connection = self._database.connect_blocking("keeper")
         parameters = {
-            "task_ids": [each.task_id for each in due],
-            "attempts": [each.attempt for each in due],
-            "leases": [each.seconds for each in due],
+            "task_ids": uuids(each.task_id for each in due),
+            "attempts": numbers(each.attempt for each in due),
+            "leases": numbers(each.seconds for each in due),
             "worker_id": self._worker_id,
         }
         rows = connection.execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()
