@@ -7,7 +7,11 @@ from taskbell.producer.typed_task import TypedTask
 from taskbell.shared.errors import (
     IdempotencyConflict,
     InvalidTask,
+    QueueFull,
+    RateLimited,
+    StorageAway,
     TaskbellError,
+    Unreadable,
     UnsupportedConnection,
 )
 from taskbell.shared.ids import TaskId, new_task_id
@@ -19,9 +23,13 @@ __all__ = [
     "InvalidTask",
     "NewTask",
     "Producer",
+    "QueueFull",
+    "RateLimited",
+    "StorageAway",
     "TaskId",
     "TaskbellError",
     "TypedTask",
+    "Unreadable",
     "UnsupportedConnection",
     "new_task_id",
 ]

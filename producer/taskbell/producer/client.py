@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from taskbell.producer.batch import Batch
 from taskbell.producer.connection import Awaited, Blocking, run, run_async
+from taskbell.producer.gate import Gate
 from taskbell.producer.new_task import NewTask, Options
 from taskbell.producer.submission import Enqueued, Submission, answer, submission_of_one
 from taskbell.producer.terms import Terms
@@ -13,21 +14,40 @@ from taskbell.producer.trace import current_traceparent
 from taskbell.producer.typed_task import TypedTask
 from taskbell.shared.limits import PAYLOAD_BYTES
 
+if TYPE_CHECKING:  # their libraries are extras
+    from taskbell.shared.sealing import Seals
+    from taskbell.shared.storage import Storage
+
 
 class _Desk:
     """What both producers prepare in the same way."""
 
     def __init__(
-        self, *, owner_id: str = "", ring: bool = True, payload_limit: int = PAYLOAD_BYTES
+        self,
+        *,
+        owner_id: str = "",
+        ring: bool = True,
+        payload_limit: int = PAYLOAD_BYTES,
+        own_only: bool = False,
+        seals: "Seals | None" = None,
+        storage: "Storage | None" = None,
+        admission: bool | Gate = False,
     ) -> None:
         """Keep what holds for every task of this producer; connects to nothing.
 
         ``owner_id``: the owner of tasks that name none. ``ring``: False never rings the doorbell,
         for transactions that end by PREPARE TRANSACTION; tasks may then start about a second
         later. ``payload_limit``: largest payload in bytes of UTF-8 JSON; may be lowered, not
-        raised. Raises ``ValueError``.
+        raised. ``own_only``: refuse tasks that name another owner. ``seals``: seal payloads.
+        ``storage``: where ``put`` keeps large ones. ``admission``: raise ``QueueFull`` and
+        ``RateLimited``. Raises ``ValueError``.
         """
-        self._terms = Terms(owner_id, ring, payload_limit)
+        gate = admission
+        if isinstance(gate, bool):
+            gate = Gate.QUEUE_AND_RATE if gate else Gate.OPEN
+        self._terms = Terms(
+            owner_id, ring, payload_limit, own_only=own_only, seals=seals, storage=storage, gate=gate
+        )
 
     def _prepare(self, request: NewTask) -> Submission:
         return submission_of_one(request, self._terms, current_traceparent(), datetime.now(UTC))

@@ -55,3 +55,6 @@ RESULT_BYTES = 1024 * 1024
 
 LEASE_SECONDS = (1.0, 24 * 3600.0)
 """The shortest and the longest lease."""
+
+STORED_BYTES = 64 * 1024 * 1024
+"""Largest payload or result that is kept as an object instead of in the row."""

@@ -1,0 +1,5 @@
+"""What /metrics tells: counts of requests and answers, and the measured queues."""
+
+
+class Metrics:
+    """Counts."""

@@ -1,0 +1,30 @@
+"""What the routes are made of."""
+
+from dataclasses import dataclass
+
+from taskbell.producer.api.buckets import Buckets
+from taskbell.producer.api.gatekeeper import Gatekeeper
+from taskbell.producer.api.metrics import Metrics
+from taskbell.producer.api.settings import ApiSettings
+from taskbell.producer.api.watcher import Watcher
+from taskbell.producer.client import AsyncProducer
+from taskbell.shared.connections import Connections
+from taskbell.shared.events import Observer
+from taskbell.shared.sealing import Seals
+from taskbell.shared.storage import Storage
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything a route may use; made once, by ``server`` or by a test."""
+
+    settings: ApiSettings
+    connections: Connections
+    gatekeeper: Gatekeeper
+    producer: AsyncProducer
+    buckets: Buckets
+    watcher: Watcher
+    metrics: Metrics
+    observe: Observer
+    seals: Seals | None = None
+    storage: Storage | None = None

@@ -1,0 +1,10 @@
+"""Payloads and results, opened or as links."""
+
+from taskbell.producer.api.parts import Parts
+from taskbell.producer.api.route import Route
+
+
+def routes(parts: Parts) -> list[Route]:
+    """The routes of this module."""
+    del parts
+    return []
