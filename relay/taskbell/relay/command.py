@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from taskbell.relay.application import apply_bounds, apply_topology, known_queues
 from taskbell.relay.broker import BrokerAway
+from taskbell.relay.permissions import commands
 from taskbell.relay.policy import Management, PolicyRefused
 from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command("relay")(relay)
     broker = typer.Typer(help="RabbitMQ's side of taskbell.", no_args_is_help=True)
     broker.command("apply")(apply)
+    broker.command("permissions")(permissions)
     app.add_typer(broker, name="broker")
 
 
@@ -154,6 +156,14 @@ def apply(queues: Queues = None, *, management_url: ManagementUrl = None) -> Non
         fail(str(error))
     if not ready:
         raise typer.Exit(1)
+
+
+def permissions(
+    *, vhost: Annotated[str, typer.Option(help="The virtual host.")] = "taskbell"
+) -> None:
+    """Print rabbitmqctl's lines for users with least privilege; changes nothing."""
+    for line in commands(vhost):
+        typer.echo(line)
 
 
 def _settings(management_url: str | None = None) -> RelaySettings:
