@@ -144,6 +144,7 @@ async def serve() -> None:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        backlog=2048,
         timeout_keep_alive=20,
     )
     sys.stdout.write('"event": "role_started"\n')

@@ -1,5 +1,6 @@
 """The HTTP interface beside the same framework doing the bare minimum by hand."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -12,8 +13,10 @@ from benchmarks.bench import Bench, Finding, Outcome, Table
 from benchmarks.crew import Crew
 from benchmarks.floors.web import CONNECTIONS
 from benchmarks.measured import MICRO, quantile
-from benchmarks.web_keys import new_key
 from services.guarded import Port
+from taskbell.shared import access
+from taskbell.shared.access import Grant
+from taskbell.shared.database import Database, DedicatedConnection
 
 _FLOOR: Final = "bare FastAPI"
 _OURS: Final = "taskbell api"
@@ -87,7 +90,7 @@ def _visits(bench: Bench, system: str, offered: dict[str, float]) -> dict[str, V
         "TASKBELL_DATABASE_URL": url,
         "TASKBELL_API_PORT": str(port),
         "TASKBELL_LOG_FORMAT": "json",
-        "BENCH_KEY": new_key(url) if system == _OURS else "none",
+        "BENCH_KEY": asyncio.run(_new_key(url)),
     }
     seconds = bench.size.floor_seconds * _STRETCH
     visits: dict[str, Visit] = {}
@@ -105,6 +108,15 @@ def _visits(bench: Bench, system: str, offered: dict[str, float]) -> dict[str, V
     finally:
         port.release()
     return visits
+
+
+async def _new_key(url: str) -> str:
+    connection = DedicatedConnection(Database(url), "bench")
+    try:
+        grant = Grant("bench", ("submit", "read"))
+        return (await access.create(connection, grant, actor="bench")).text
+    finally:
+        await connection.close()
 
 
 class _Client:
