@@ -72,6 +72,7 @@ KINDS: Final = {
         Kind("database-away", 503, "The database cannot be asked"),
         Kind("database-read-only", 503, "The database takes no writes for now"),
         Kind("not-migrated", 503, "The database's schema is not the one this version needs"),
+        Kind("issuer-away", 503, "The issuer of the tokens cannot be asked"),
         Kind("storage-away", 503, "The object storage cannot be asked"),
         Kind("overloaded", 503, "Too many requests at once"),
     )
