@@ -12,6 +12,7 @@ from services import Postgres
 from services.guarded import LOOPBACK
 from support.api import ALICE, BOB, Api, MakeApi, open_api, served
 from support.hands import Hands, hands
+from support.waiting import PATIENCE
 from taskbell.shared.statements import lease
 
 
@@ -145,6 +146,19 @@ async def test_streams_end_when_the_process_stops_and_none_begins_after(
 
     async with stream(client, task_id) as late:
         assert [event.name for event in await late.rest()] == ["state"]
+
+
+async def test_a_client_that_goes_away_ends_its_stream(
+    api: Api, client: httpx2.AsyncClient
+) -> None:
+    task_id = await submit(client)
+    async with stream(client, task_id) as following:
+        await following.state()
+        assert api.parts.metrics.streams == 1
+
+    async with asyncio.timeout(PATIENCE):
+        while api.parts.metrics.streams:
+            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
