@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from services import Postgres
 from support import isolated
 from support.factories import make_tasks
 from support.hands import Hands, hands, session
@@ -84,6 +85,24 @@ async def test_a_handler_in_a_thread_sees_that_it_is_cancelled_likewise(
     async with working(app, database_url, reports):
         await asyncio.to_thread(began.wait)
         assert await cancel(database_url, task_id) == "requested"
+        await reports.settled(task_id, status="CANCELLED")
+
+
+async def test_looks_go_on_after_a_restart_of_postgres(
+    private_postgres: Postgres, private_database_url: str, reports: Reports
+) -> None:
+    app, began = Consumer(), asyncio.Event()
+
+    @app.handler("long", lease=NO_BEAT)
+    async def long(_context: Context, _payload: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    (task_id,) = make_tasks(private_database_url, type="long")
+    async with working(app, private_database_url, reports):
+        await began.wait()
+        await asyncio.to_thread(private_postgres.restart_immediately)
+        assert await cancel(private_database_url, task_id) == "requested"
         await reports.settled(task_id, status="CANCELLED")
 
 

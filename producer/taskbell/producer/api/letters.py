@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StrictFloat, model_validator
 
 from taskbell.producer.api.answers import Answer
 from taskbell.producer.api.bodies import Body, Name
+from taskbell.shared import dead_letters
 
 _ID: Final = "019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11"
 _AT: Final = "2026-05-04T09:30:00.123456Z"
@@ -148,3 +149,53 @@ class RedrivenMany(Answer):
     redriven: int
     more: bool
     """Whether there may be more: a call redrives 10 000 at most. Repeat it."""
+
+
+def shown_letter(letter: dead_letters.DeadLetter, error: str | None) -> dict[str, Any]:
+    """Write a ``Letter``; ``error``: its text, opened."""
+    return {
+        "task_id": letter.task_id,
+        "failed_at": letter.failed_at,
+        "attempts": letter.attempt_count,
+        "owner_id": letter.owner_id,
+        "queue": letter.queue,
+        "type": letter.type,
+        "partition_key": letter.partition_key,
+        "error_class": letter.error_class,
+        "cause": letter.fingerprint,
+        "error": error,
+    }
+
+
+def shown_cause(cause: dead_letters.Cause, error: str | None) -> dict[str, Any]:
+    """Write a ``Cause``."""
+    return {
+        "cause": cause.fingerprint,
+        "dead_letters": cause.dead_letters,
+        "first_failed_at": cause.first_failed_at,
+        "last_failed_at": cause.last_failed_at,
+        "example": cause.example,
+        "type": cause.type,
+        "queue": cause.queue,
+        "error_class": cause.error_class,
+        "error": error,
+    }
+
+
+def shown_attempt(
+    attempt: dead_letters.FailedAttempt,
+    error: str | None,
+    traceback: str | None,
+    *,
+    inside: bool,
+) -> dict[str, Any]:
+    """Write a ``FailedAttempt``; ``inside``: whether the caller may see how things are run."""
+    return {
+        "attempt": attempt.attempt,
+        "failed_at": attempt.failed_at,
+        "outcome": attempt.outcome,
+        "error_class": attempt.error_class,
+        "error": error,
+        "worker_id": attempt.worker_id if inside else None,
+        "traceback": traceback if inside else None,
+    }

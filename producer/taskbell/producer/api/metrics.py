@@ -60,15 +60,13 @@ class Metrics:
             route = event.route or "none"
             self._requests[route, method, event.status] += 1
             self._seconds.setdefault(route, Histogram()).add(event.seconds)
+            if event.problem:
+                self._refused[event.problem] += 1
 
     def submitted(self, *, created: int, known: int) -> None:
         """Count tasks that were accepted."""
         self._submitted["true"] += created
         self._submitted["false"] += known
-
-    def refused(self, reason: str) -> None:
-        """Count a request that ended in a problem; ``reason`` is its name."""
-        self._refused[reason] += 1
 
     @contextmanager
     def streaming(self) -> Generator[None]:

@@ -84,7 +84,7 @@ class Watcher:
         self._runner = runner
         self._outage = Outage("watch", observe)
         self._followed: dict[UUID, set[Followed]] = {}
-        self._polling: asyncio.Task[None] | None = None
+        self._some = asyncio.Event()
         self._stopped = False
 
     @contextmanager
@@ -94,8 +94,7 @@ class Watcher:
         if self._stopped:
             followed.end()
         self._followed.setdefault(task_id, set()).add(followed)
-        if not self._stopped and (self._polling is None or self._polling.done()):
-            self._polling = asyncio.get_running_loop().create_task(self._poll())
+        self._some.set()
         try:
             yield followed
         finally:
@@ -104,26 +103,33 @@ class Watcher:
             if not others:
                 del self._followed[task_id]
 
+    async def run(self) -> None:
+        """Watch until ``stop``; an outage of the database is waited for."""
+        while not self._stopped:
+            if not self._followed:
+                self._some.clear()
+                await self._some.wait()
+                continue
+            await self._look()
+            await asyncio.sleep(_SECONDS)
+
     def stop(self) -> None:
         """End all following, now and from now on."""
         self._stopped = True
+        self._some.set()
         for followers in self._followed.values():
             for each in followers:
                 each.end()
-        if self._polling is not None:
-            self._polling.cancel()
 
-    async def _poll(self) -> None:
-        while self._followed:
-            asked = list(self._followed)
-            try:
-                rows = await self._runner.run(states.STATES, task_ids=uuids(asked))
-            except (DatabaseAway, psycopg.Error) as error:
-                self._outage.lost(error)
-            else:
-                self._outage.found()
-                self._tell(asked, {row.task_id: _state(row) for row in rows})
-            await asyncio.sleep(_SECONDS)
+    async def _look(self) -> None:
+        asked = list(self._followed)
+        try:
+            rows = await self._runner.run(states.STATES, task_ids=uuids(asked))
+        except (DatabaseAway, psycopg.Error) as error:
+            self._outage.lost(error)
+        else:
+            self._outage.found()
+            self._tell(asked, {row.task_id: _state(row) for row in rows})
 
     def _tell(self, asked: Sequence[UUID], seen: dict[UUID, State]) -> None:
         for task_id in asked:

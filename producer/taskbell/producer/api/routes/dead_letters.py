@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from starlette.requests import Request
@@ -17,14 +17,19 @@ from taskbell.producer.api.letters import (
     Letters,
     RedriveMany,
     RedrivenMany,
+    shown_attempt,
+    shown_cause,
+    shown_letter,
 )
 from taskbell.producer.api.operators import answer
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.route import Operation, Route
+from taskbell.producer.rules import require_owner
 from taskbell.shared import dead_letters
-from taskbell.shared.dead_letters import Cause, DeadLetter, FailedAttempt, Filters, Place
+from taskbell.shared.dead_letters import DeadLetter, Filters, Place
+from taskbell.shared.errors import InvalidTask
 from taskbell.shared.sealing import Kind
 from taskbell.shared.statements import states
 
@@ -66,7 +71,7 @@ class _Letters:
         if len(found) == limit:
             place = _written(found[-1].place)
             following = await cursors.write(place, principal.reach, signed)
-        shown = [_letter(each, error) for each, error in zip(found, errors, strict=True)]
+        shown = [shown_letter(each, error) for each, error in zip(found, errors, strict=True)]
         return answer({"dead_letters": shown, "next": following})
 
     async def causes(self, request: Request, principal: Principal) -> Response:
@@ -84,7 +89,7 @@ class _Letters:
             for each in found
         ]
         errors = await opened(self._parts, texts)
-        shown = [_cause(each, error) for each, error in zip(found, errors, strict=True)]
+        shown = [shown_cause(each, error) for each, error in zip(found, errors, strict=True)]
         return answer({"causes": shown})
 
     async def show(self, request: Request, principal: Principal) -> Response:
@@ -106,10 +111,10 @@ class _Letters:
         )
         inside = principal.may(Scope.OPERATE)
         shown = [
-            _attempt(each, rest[n], rest[len(history) + n], inside=inside)
+            shown_attempt(each, rest[n], rest[len(history) + n], inside=inside)
             for n, each in enumerate(history)
         ]
-        return answer({**_letter(found.letter, error), "history": shown})
+        return answer({**shown_letter(found.letter, error), "history": shown})
 
     async def redrive(self, request: Request, principal: Principal) -> Response:
         query.given(request, ())
@@ -130,13 +135,14 @@ class _Letters:
 
 
 def _filters(given: dict[str, str], principal: Principal) -> Filters:
-    owner_id = principal.reach
-    if "owner_id" in given:
-        if principal.reach is not None:
-            query.refuse("owner_id", "is for administrators")
-        owner_id = given["owner_id"]
-    names = (query.name(given, each) for each in ("queue", "type", "cause"))
-    queue, task_type, cause = names
+    owner_id = given.get("owner_id", principal.reach)
+    if principal.reach not in {None, owner_id}:
+        raise Problem("forbidden", "only an administrator sees another owner's dead letters")
+    try:
+        owner_id = owner_id if owner_id is None else require_owner("owner_id", owner_id)
+    except InvalidTask as error:
+        query.refuse("owner_id", error.problem)
+    queue, task_type, cause = (query.name(given, each) for each in ("queue", "type", "cause"))
     return Filters(queue, task_type, owner_id, cause)
 
 
@@ -154,49 +160,6 @@ def _error(letter: DeadLetter) -> ErrorText:
     return ErrorText(letter.task_id, letter.owner_id, letter.last_error)
 
 
-def _letter(letter: DeadLetter, error: str | None) -> dict[str, Any]:
-    return {
-        "task_id": letter.task_id,
-        "failed_at": letter.failed_at,
-        "attempts": letter.attempt_count,
-        "owner_id": letter.owner_id,
-        "queue": letter.queue,
-        "type": letter.type,
-        "partition_key": letter.partition_key,
-        "error_class": letter.error_class,
-        "cause": letter.fingerprint,
-        "error": error,
-    }
-
-
-def _cause(cause: Cause, error: str | None) -> dict[str, Any]:
-    return {
-        "cause": cause.fingerprint,
-        "dead_letters": cause.dead_letters,
-        "first_failed_at": cause.first_failed_at,
-        "last_failed_at": cause.last_failed_at,
-        "example": cause.example,
-        "type": cause.type,
-        "queue": cause.queue,
-        "error_class": cause.error_class,
-        "error": error,
-    }
-
-
-def _attempt(
-    attempt: FailedAttempt, error: str | None, traceback: str | None, *, inside: bool
-) -> dict[str, Any]:
-    """``inside``: whether the caller may see how things are run here."""
-    return {
-        "attempt": attempt.attempt,
-        "failed_at": attempt.failed_at,
-        "outcome": attempt.outcome,
-        "error_class": attempt.error_class,
-        "error": error,
-        "worker_id": attempt.worker_id if inside else None,
-        "traceback": traceback if inside else None,
-    }
-
 
 _NAME: Final = {"type": "string", "pattern": "^[ -~]{1,200}$"}
 _NARROWING: Final = [
@@ -207,7 +170,7 @@ _NARROWING: Final = [
         "name": "owner_id",
         "in": "query",
         "description": "Of this owner; for administrators, who else see everybody's.",
-        "schema": {"type": "string", "maxLength": 200},
+        "schema": {"type": "string", "maxLength": 50, "pattern": r"^[^\x00]*$"},
     },
     {
         "name": "limit",

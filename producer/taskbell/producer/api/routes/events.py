@@ -25,6 +25,7 @@ from taskbell.producer.api.watcher import FINAL, Followed
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.statements import reading
 
+_MEDIA: Final = "text/event-stream"
 _BEAT_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 1.0
 _BEAT: Final = b": beat\n\n"
@@ -54,7 +55,7 @@ class _Events:
             detail = "too many event streams at once"
             raise Problem("overloaded", detail, headers={"Retry-After": "5"})
         return StreamingResponse(
-            self._stream(row, principal, last), media_type="text/event-stream"
+            self._stream(row, principal, last), media_type=_MEDIA
         )
 
     async def _read(self, task_id: UUID, principal: Principal) -> Any:
@@ -131,4 +132,5 @@ _EVENTS: Final = Operation(
         204: ("The known state is the task's final one.", None),
     },
     problems=["not-found", "overloaded"],
+    media=_MEDIA,
 )

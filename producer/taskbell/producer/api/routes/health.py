@@ -122,4 +122,5 @@ _METRICS: Final = Operation(
     summary="Counts and measures in the Prometheus text format",
     tag="Health",
     answers={200: ("The page.", None)},
+    media="text/plain",
 )
