@@ -103,9 +103,7 @@ def _first(what: str, attempts: Mapping[str, Callable[[], _Service]], help_: str
     raise ServiceError("\n".join([f"No {what} could be found or started:", *tried, help_]))
 
 
-def _cluster(
-    binaries: Path | None, certificate: Certificate | None, *, durable: bool
-) -> Postgres:
+def _cluster(binaries: Path | None, certificate: Certificate | None, *, durable: bool) -> Postgres:
     if binaries is None:
         raise ServiceError("not found")
     description = clusters.describe(binaries)

@@ -57,9 +57,7 @@ def fleet(
 
 
 def _user(vhost: Vhost, user: BrokerUser) -> str:
-    return vhost.add_user(
-        user.name, configure=user.configure, write=user.write, read=user.read
-    )
+    return vhost.add_user(user.name, configure=user.configure, write=user.write, read=user.read)
 
 
 def _ignore(_line: str) -> None:
@@ -76,7 +74,8 @@ def _open_business(database_url: str, consumers_url: str) -> None:
 
 def _wait(fleet: Fleet, task_id: UUID, status: str) -> None:
     wait_until(
-        f"{task_id} is {status}", lambda: [r.status for r in fleet.rows(STATUS, task_id)] == [status]
+        f"{task_id} is {status}",
+        lambda: [r.status for r in fleet.rows(STATUS, task_id)] == [status],
     )
 
 

@@ -114,7 +114,9 @@ class Load:
         begun = time.perf_counter()
         async with asyncio.TaskGroup() as together:
             for place, visitor in enumerate(visitors):
-                visits = self._due(place, begun, seconds, rate) if rate else _at_once(begun, seconds)
+                visits = (
+                    self._due(place, begun, seconds, rate) if rate else _at_once(begun, seconds)
+                )
                 together.create_task(self._visit(visitor, visits))
         took = time.perf_counter() - begun
         for visitor in visitors:

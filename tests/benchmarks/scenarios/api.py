@@ -140,9 +140,7 @@ class _Client:
         self._crew.tell(name, "go")
         self._crew.ended(name, _PATIENCE)
         after, busy_after, server_after, ended = self._look()
-        told: dict[str, Any] = json.loads(
-            self._crew.log(name).read_text("utf-8").splitlines()[-1]
-        )
+        told: dict[str, Any] = json.loads(self._crew.log(name).read_text("utf-8").splitlines()[-1])
         spent = processes.difference(before, after)
         postgres, served = spent.get("postgres", 0.0), server_after - server
         ours = served + postgres + spent.get("beam", 0.0) + told["cpu"]

@@ -57,9 +57,7 @@ async def _ignore(_message: object) -> None:
 
 
 def _url(vhost: Vhost, user: BrokerUser) -> str:
-    return vhost.add_user(
-        user.name, configure=user.configure, write=user.write, read=user.read
-    )
+    return vhost.add_user(user.name, configure=user.configure, write=user.write, read=user.read)
 
 
 async def _do(url: str, deed: Deed) -> None:

@@ -109,11 +109,7 @@ FORBIDDEN: Mapping[str, list[str]] = {
         ENDED_BIRTH,
     ],
 }
-CASES = [
-    (role, statement)
-    for role, own in FORBIDDEN.items()
-    for statement in (*own, *KEYS, *DDL)
-]
+CASES = [(role, statement) for role, own in FORBIDDEN.items() for statement in (*own, *KEYS, *DDL)]
 
 
 @pytest.mark.parametrize(("role", "statement"), CASES)
@@ -235,5 +231,9 @@ def _role_of(url: str) -> str:
 def _drop(url: str, prefix: str) -> None:
     with psycopg.connect(conninfo(url), autocommit=True) as owner:
         for name in grant.names(prefix).values():
-            for each in ("REASSIGN OWNED BY {} TO CURRENT_USER", "DROP OWNED BY {}", "DROP ROLE {}"):
+            for each in (
+                "REASSIGN OWNED BY {} TO CURRENT_USER",
+                "DROP OWNED BY {}",
+                "DROP ROLE {}",
+            ):
                 owner.execute(each.format(name).encode())

@@ -20,7 +20,6 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.ids import new_worker_id
 
 
-
 def postgres_url(server: Postgres, name: str, trusted: Authority) -> str:
     """A URL that insists on this name and on this authority."""
     query = {"hostaddr": LOOPBACK, "sslmode": "verify-full", "sslrootcert": str(trusted.path)}
