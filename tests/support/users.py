@@ -42,7 +42,7 @@ def users_of_roles(database_url: str) -> Generator[Mapping[str, str]]:
             }
         finally:
             for name in (*users.values(), *names.values()):
-                _forget(owner, name)
+                forget(owner, name)
 
 
 def apply(database_url: str, prefix: str) -> int:
@@ -51,7 +51,8 @@ def apply(database_url: str, prefix: str) -> int:
     return CliRunner().invoke(build(()), given).exit_code
 
 
-def _forget(owner: psycopg.Connection, name: str) -> None:
+def forget(owner: psycopg.Connection, name: str) -> None:
+    """Drop a role; what it owned is the owner's again."""
     named = sql.Identifier(name)
     for each in ("REASSIGN OWNED BY {} TO CURRENT_USER", "DROP OWNED BY {}", "DROP ROLE {}"):
         owner.execute(sql.SQL(each).format(named))

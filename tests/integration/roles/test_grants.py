@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from support.users import apply, users_of_roles
+from support.users import apply, forget, users_of_roles
 from support.workers import rows
 from taskbell.shared import migration, roles
 from taskbell.shared.cli.app import build
@@ -27,8 +27,8 @@ DDL = [
     "DELETE FROM taskbell.schema_version",
 ]
 KEYS = [
-    "INSERT INTO taskbell.api_key (prefix, key_hash, owner_id, scopes)"
-    " VALUES ('p', decode(repeat('00', 32), 'hex'), '', '{admin}')",
+    """INSERT INTO taskbell.api_key (prefix, key_hash, owner_id, scopes)
+       VALUES ('p', decode(repeat('00', 32), 'hex'), '', '{admin}')""",
     "DELETE FROM taskbell.api_key",
     "UPDATE taskbell.api_key SET scopes = '{admin}'",
     "UPDATE taskbell.api_key SET owner_id = 'another'",
@@ -72,9 +72,8 @@ FORBIDDEN: Mapping[str, list[str]] = {
         "UPDATE taskbell.task SET payload = '{}'",
         "UPDATE taskbell.task SET owner_id = 'another'",
         "DELETE FROM taskbell.outbox",
-        "INSERT INTO taskbell.lease (task_id, expires_at, attempt, queue, worker_id)"
-        " VALUES (gen_random_uuid(), now(), 1, 'q', 'w')",
-        "SELECT last_error FROM taskbell.dead_letter",
+        """INSERT INTO taskbell.lease (task_id, expires_at, attempt, queue, worker_id)
+           VALUES (gen_random_uuid(), now(), 1, 'q', 'w')""",
         "SELECT traceback FROM taskbell.failure",
         "SELECT prefix FROM taskbell.api_key",
         "SELECT wrapped FROM taskbell.data_key",
@@ -109,16 +108,20 @@ FORBIDDEN: Mapping[str, list[str]] = {
         ENDED_BIRTH,
     ],
 }
-CASES = [(role, statement) for role, own in FORBIDDEN.items() for statement in (*own, *KEYS, *DDL)]
 
 
-@pytest.mark.parametrize(("role", "statement"), CASES)
-def test_a_role_must_not(lasting_users: Mapping[str, str], role: str, statement: str) -> None:
-    with (
-        psycopg.connect(conninfo(lasting_users[role])) as connection,
-        pytest.raises(psycopg.errors.InsufficientPrivilege),
-    ):
-        connection.execute(statement.encode())
+@pytest.mark.parametrize("role", FORBIDDEN)
+def test_a_role_must_not(lasting_users: Mapping[str, str], role: str) -> None:
+    allowed: list[str] = []
+    with psycopg.connect(conninfo(lasting_users[role]), autocommit=True) as connection:
+        for statement in (*FORBIDDEN[role], *KEYS, *DDL):
+            try:
+                connection.execute(statement.encode())
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+            allowed.append(statement)
+
+    assert allowed == []
 
 
 def test_whoever_has_no_role_sees_nothing(database_url: str) -> None:
@@ -177,11 +180,11 @@ def test_the_script_does_the_same_by_hand(database_url: str) -> None:
         connection.execute(printed.encode())
     by_hand = _granted(database_url)
     assert apply(database_url, prefix) == 0
-    _drop_after = _granted(database_url)
+    by_command = _granted(database_url)
     _drop(database_url, prefix)
 
     assert printed == roles.sql(prefix)
-    assert by_hand == _drop_after
+    assert by_hand == by_command
 
 
 def test_the_migrator_migrates_and_grants_without_being_a_superuser(
@@ -231,9 +234,4 @@ def _role_of(url: str) -> str:
 def _drop(url: str, prefix: str) -> None:
     with psycopg.connect(conninfo(url), autocommit=True) as owner:
         for name in grant.names(prefix).values():
-            for each in (
-                "REASSIGN OWNED BY {} TO CURRENT_USER",
-                "DROP OWNED BY {}",
-                "DROP ROLE {}",
-            ):
-                owner.execute(each.format(name).encode())
+            forget(owner, name)

@@ -49,7 +49,12 @@ _BIRTH: Final[Privileges] = {
 # Relays run it, and consumers where no relay does.
 _MAINTENANCE: Final[Privileges] = {
     "bell": ("SELECT", "INSERT", "UPDATE", "DELETE"),
-    "dead_letter": ("SELECT (task_id)", "INSERT", "UPDATE"),
+    # What an upsert writes from EXCLUDED it must be allowed to read.
+    "dead_letter": (
+        "SELECT (task_id, failed_at, attempt_count, error_class, fingerprint, last_error, worker_id)",
+        "INSERT",
+        "UPDATE",
+    ),
     "duty": ("SELECT", "INSERT", "UPDATE (ran_at)"),
     "effect": ("SELECT", "UPDATE (created_at)", "DELETE"),
     "failure": ("SELECT (task_id, attempt)", "INSERT", "DELETE"),
