@@ -74,9 +74,7 @@ async def test_a_completion_that_is_being_written_wins_and_is_named(
     task_id = await submit(api.client)
     (lease,) = await worker.claim()
     async with session(database_url) as other:
-        await other.run(
-            settlement.SETTLE, **settling("w", task_id, lease.attempt, "completed")
-        )
+        await other.run(settlement.SETTLE, **settling("w", task_id, lease.attempt, "completed"))
         cancelling = asyncio.create_task(cancel(api.client, task_id))
         await other.blocks_somebody()
         await other.commit()
@@ -137,9 +135,7 @@ async def test_the_loser_of_two_redrives_is_told(
 ) -> None:
     task_id = await failed(api.client, worker)
     async with session(database_url) as other:
-        won = await other.run(
-            dead_letter.REDRIVE, task_ids=[task_id], delays=[0.0], actor="other"
-        )
+        won = await other.run(dead_letter.REDRIVE, task_ids=[task_id], delays=[0.0], actor="other")
         redriving = asyncio.create_task(api.client.post(f"/tasks/{task_id}/redrive"))
         await other.blocks_somebody()
         await other.commit()

@@ -12,7 +12,7 @@ from services import Postgres
 from services.guarded import LOOPBACK
 from support.api import ALICE, BOB, Api, MakeApi, open_api, served
 from support.hands import Hands, hands
-from support.waiting import PATIENCE
+from support.waiting import wait_until
 from taskbell.shared.statements import lease
 
 
@@ -156,9 +156,8 @@ async def test_a_client_that_goes_away_ends_its_stream(
         await following.state()
         assert api.parts.metrics.streams == 1
 
-    async with asyncio.timeout(PATIENCE):
-        while api.parts.metrics.streams:
-            await asyncio.sleep(0.02)
+    metrics = api.parts.metrics
+    await asyncio.to_thread(wait_until, "no stream is open", lambda: metrics.streams == 0)
 
 
 @asynccontextmanager

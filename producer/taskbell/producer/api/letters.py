@@ -54,9 +54,7 @@ class Letter(Answer):
 class Letters(Answer):
     """A page, the newest first."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"dead_letters": [], "next": None}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"dead_letters": [], "next": None}]})
     dead_letters: list[Letter]
     next: str | None
     """The cursor of the next page."""

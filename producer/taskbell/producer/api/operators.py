@@ -1,4 +1,4 @@
-"""The JSON of cancelling, redriving, queues and workers, as it is documented; and how it is written."""
+"""The JSON of cancelling, redriving, queues and workers, as it is documented and written."""
 
 import json
 from datetime import UTC, datetime
@@ -82,9 +82,7 @@ class Paused(Answer):
 class Resumed(Answer):
     """A queue that goes on."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"queue": "mail", "paused": False}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"queue": "mail", "paused": False}]})
     queue: str
     paused: Literal[False]
 

@@ -58,9 +58,7 @@ class _Control:
         task_id = query.task_id(request)
         query.given(request, ())
         runner, reach = self._parts.connections, principal.reach
-        if await dead_letters.redrive_many(
-            runner, [task_id], actor=principal.name, owner_id=reach
-        ):
+        if await dead_letters.redrive_many(runner, [task_id], actor=principal.name, owner_id=reach):
             return answer({"task_id": task_id, "status": TaskStatus.PENDING})
         if await tasks.find(runner, task_id, owner_id=reach) is None:
             raise Problem("not-found")

@@ -1,6 +1,5 @@
 """Dead letters: pages of them, their causes, one with its history; redrive many."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -11,7 +10,6 @@ from starlette.responses import Response
 from taskbell.producer.api import body, query
 from taskbell.producer.api.diagnoses import ErrorText, opened
 from taskbell.producer.api.letters import (
-    REDRIVEN_AT_MOST,
     Causes,
     Inspected,
     Letters,
@@ -34,6 +32,9 @@ from taskbell.shared.sealing import Kind
 from taskbell.shared.statements import states
 
 _FILTERS: Final = frozenset({"queue", "type", "cause", "owner_id"})
+REDRIVEN_AT_MOST: Final = 10_000
+"""By one call; the caller repeats it."""
+
 _MOST: Final = range(1, 201)
 _USUAL: Final = 50
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,9 +84,10 @@ class _Letters:
         rows = await self._parts.connections.run(states.OWNERS, task_ids=examples)
         owners = {row.task_id: row.owner_id for row in rows}
         texts = [
-            ErrorText(each.example, owners[each.example], each.last_error)
-            if each.example in owners
-            else ErrorText(UUID(int=0), "", None)  # redriven or discarded meanwhile
+            # One that was redriven or discarded meanwhile tells nothing.
+            ErrorText(example, owners[example], each.last_error)
+            if (example := each.example) in owners and example is not None
+            else ErrorText(UUID(int=0), "", None)
             for each in found
         ]
         errors = await opened(self._parts, texts)
@@ -95,9 +97,7 @@ class _Letters:
     async def show(self, request: Request, principal: Principal) -> Response:
         task_id = query.task_id(request)
         query.given(request, ())
-        found = await dead_letters.show(
-            self._parts.connections, task_id, owner_id=principal.reach
-        )
+        found = await dead_letters.show(self._parts.connections, task_id, owner_id=principal.reach)
         if found is None:
             raise Problem("not-found")
         owner_id, history = found.letter.owner_id, found.history
@@ -158,7 +158,6 @@ def _written(place: Place) -> bytes:
 
 def _error(letter: DeadLetter) -> ErrorText:
     return ErrorText(letter.task_id, letter.owner_id, letter.last_error)
-
 
 
 _NAME: Final = {"type": "string", "pattern": "^[ -~]{1,200}$"}

@@ -54,9 +54,7 @@ class _Events:
         if self._parts.metrics.streams >= self._parts.settings.api_streams:
             detail = "too many event streams at once"
             raise Problem("overloaded", detail, headers={"Retry-After": "5"})
-        return StreamingResponse(
-            self._stream(row, principal, last), media_type=_MEDIA
-        )
+        return StreamingResponse(self._stream(row, principal, last), media_type=_MEDIA)
 
     async def _read(self, task_id: UUID, principal: Principal) -> Any:
         rows = await self._parts.connections.run(
