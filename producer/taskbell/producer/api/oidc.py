@@ -21,7 +21,7 @@ _LEEWAY_SECONDS: Final = 30
 _BELIEVED_SECONDS: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 _NAME_BYTES: Final = 200
-_RETRY_AFTER: Final = "5"
+_RETRY_AFTER: Final = 5
 # A stranger's token may hold anything where a number or a name is expected.
 _UNACCEPTABLE: Final = (
     jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
@@ -85,7 +85,8 @@ class Tokens:
             principal = self._reading.principal_of(claims)
             left = int(claims["exp"]) - time.time()
         except IssuerAway:
-            raise Problem("issuer-away", headers={"Retry-After": _RETRY_AFTER}) from None
+            headers = {"Retry-After": str(_RETRY_AFTER)}
+            raise Problem("issuer-away", headers=headers, retry_after=_RETRY_AFTER) from None
         except _UNACCEPTABLE as error:
             self._observe(TokenRefused(type(error).__name__))
             return None
