@@ -1,7 +1,7 @@
 """The HTTP interface for tests: in this process with a gatekeeper of the test, or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -170,23 +170,44 @@ async def served(api: Api) -> AsyncIterator[int]:
         await serving
 
 
-def start_api(fleet: Fleet, name: str = "api", **environment: str) -> str:
-    """Start a process of the interface and return its URL once it serves.
+class ApiProcesses:
+    """Processes of the interface in a fleet."""
 
-    Without credentials, unless ``environment`` (without the prefix) says otherwise.
-    """
-    with_port = Port()
-    told = {"API_AUTH": "off", **environment, "API_PORT": str(with_port)}
-    before = fleet.environment
-    fleet.environment = before | {f"TASKBELL_{key}": value for key, value in told.items()}
-    try:
-        fleet.start(name, "taskbell.producer.api")
-    finally:
-        fleet.environment = before
-    return f"http://{LOOPBACK}:{with_port}"
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._ports: list[Port] = []
+
+    def start(self, name: str = "api", **environment: str) -> str:
+        """Start one and return its URL once it serves.
+
+        Without credentials, unless ``environment`` (names without the prefix) says otherwise.
+        """
+        port = Port()
+        self._ports.append(port)
+        told = {"API_AUTH": "off", **environment, "API_PORT": str(port)}
+        before = self._fleet.environment
+        self._fleet.environment = before | {f"TASKBELL_{key}": told[key] for key in told}
+        try:
+            self._fleet.start(name, "taskbell.producer.api")
+        finally:
+            self._fleet.environment = before
+        return f"http://{LOOPBACK}:{port}"
+
+    def close(self) -> None:
+        """Give the ports back; the fleet ends the processes."""
+        for port in self._ports:
+            port.release()
 
 
 @pytest.fixture
-def api_process(fleet: Fleet) -> str:
+def api_processes(fleet: Fleet) -> Iterator[ApiProcesses]:
+    """Starts processes of the interface in the test's fleet."""
+    processes = ApiProcesses(fleet)
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def api_process(api_processes: ApiProcesses) -> str:
     """The URL of a process of the interface, without credentials."""
-    return start_api(fleet)
+    return api_processes.start()

@@ -22,6 +22,18 @@ class Submitted(Answer):
     status: TaskStatus
 
 
+class SubmittedOne(Submitted):
+    """One task of a batch."""
+
+    created: Annotated[bool, Field(description="Whether this request created it.")]
+
+
+class SubmittedMany(Answer):
+    """The tasks a batch stands for, in its order."""
+
+    tasks: list[SubmittedOne]
+
+
 class ListedTask(Answer):
     """A task in a list."""
 
@@ -39,6 +51,19 @@ class ListedTask(Answer):
     scheduled_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+class ListedTasks(Answer):
+    """A page of a list, newest first."""
+
+    tasks: list[ListedTask]
+    next: Annotated[
+        str | None,
+        Field(
+            description="The cursor of the next page. There may be one although this page is short, "
+            "or empty: a page looks at no more than 1 000 tasks."
+        ),
+    ]
 
 
 class ShownTask(ListedTask):

@@ -11,14 +11,12 @@ from typing import Final
 
 from taskbell.producer.api.problems import Problem
 from taskbell.shared.connections import Runner
-from taskbell.shared.statement import Statement
+from taskbell.shared.statements import access
 
 _VERSION: Final = b"\x01"
 _SIGNED: Final = 16
 _LONGEST: Final = 200
 _AGAIN_SECONDS: Final = 30.0
-
-SECRET: Final = Statement("SELECT s.value FROM taskbell.secret s WHERE s.name = :name")
 
 
 class Cursors:
@@ -52,7 +50,7 @@ class Cursors:
         return signed[len(_VERSION) :]
 
     async def _read(self) -> bytes:
-        rows = await self._runner.run(SECRET, name="cursor")
+        rows = await self._runner.run(access.SECRET, name="cursor")
         self._read_at = time.monotonic()
         if not rows:
             raise Problem("not-migrated", "the secret of the cursors is missing")

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from taskbell.shared.forecast import forecast
+from taskbell.shared.listing import Listed
 
 _text = json.encoder.encode_basestring_ascii
 
@@ -14,6 +15,21 @@ _text = json.encoder.encode_basestring_ascii
 def submitted(task_id: UUID, status: str) -> bytes:
     """Write the answer to a submission."""
     return f'{{"task_id":"{task_id}","status":"{status}"}}'.encode()
+
+
+def submitted_many(asked: Iterable[tuple[UUID, str, bool]]) -> bytes:
+    """Write the answer to a batch: id, status and whether it was created, of each."""
+    tasks = ",".join(
+        f'{{"task_id":"{task_id}","status":"{status}","created":{"true" if created else "false"}}}'
+        for task_id, status, created in asked
+    )
+    return f'{{"tasks":[{tasks}]}}'.encode()
+
+
+def page(tasks: Iterable[Listed], cursor: str | None) -> bytes:
+    """Write a page of a list, and the cursor of the next one."""
+    listed = ",".join([_object(_head(each)) for each in tasks])
+    return f'{{"tasks":[{listed}],"next":{text(cursor)}}}'.encode()
 
 
 def task(row: Any, *, error: str | None, result: str | None, result_location: str | None) -> bytes:
@@ -34,12 +50,7 @@ def task(row: Any, *, error: str | None, result: str | None, result_location: st
             ("result_location", text(result_location)),
             ("error", text(error)),
         )
-    )
-
-
-def listed(row: Any) -> bytes:
-    """Write a row of a list: what a task is, without what it was given and answered."""
-    return _object(_head(row))
+    ).encode()
 
 
 def _head(row: Any) -> tuple[tuple[str, str], ...]:
@@ -61,9 +72,9 @@ def _head(row: Any) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _object(members: Iterable[tuple[str, str]]) -> bytes:
+def _object(members: Iterable[tuple[str, str]]) -> str:
     inside = ",".join([f'"{name}":{value}' for name, value in members])
-    return f"{{{inside}}}".encode()
+    return f"{{{inside}}}"
 
 
 def text(value: str | None) -> str:

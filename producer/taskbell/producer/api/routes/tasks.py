@@ -1,6 +1,6 @@
 """Submit tasks, one or many, and read one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -9,15 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskbell.producer.api import body, query, rendering
-from taskbell.producer.api.answers import ShownTask, Submitted
-from taskbell.producer.api.bodies import TaskBody
+from taskbell.producer.api.answers import ShownTask, Submitted, SubmittedMany
+from taskbell.producer.api.bodies import BatchBody, TaskBody
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
-from taskbell.producer.api.request import new_task
+from taskbell.producer.api.request import new_task, new_tasks
 from taskbell.producer.api.route import Operation, Route
+from taskbell.producer.new_task import NewTask
 from taskbell.producer.submission import Enqueued
-from taskbell.shared.errors import Unreadable
+from taskbell.shared.errors import IdempotencyConflict, Unreadable
 from taskbell.shared.lifecycle import TaskStatus
 from taskbell.shared.sealing.envelope import Kind
 from taskbell.shared.statements import reading
@@ -34,6 +35,7 @@ def routes(parts: Parts) -> list[Route]:
     tasks = _Tasks(parts)
     return [
         Route("POST", "/tasks", Scope.SUBMIT, tasks.submit, _SUBMIT),
+        Route("POST", "/tasks/batch", Scope.SUBMIT, tasks.submit_many, _SUBMIT_MANY),
         Route("GET", "/tasks/{task_id}", Scope.READ, tasks.read, _READ),
     ]
 
@@ -62,6 +64,31 @@ class _Tasks:
             {"Location": f"/tasks/{enqueued.task_id}"},
             media_type=_JSON,
         )
+
+    async def submit_many(self, request: Request, principal: Principal) -> Response:
+        if "idempotency-key" in request.headers:
+            problem = "a batch takes no Idempotency-Key: give each task an idempotency_key"
+            raise Problem("invalid-task", problem)
+        asked = await body.read(request, self._parts.settings, BatchBody)
+        tasks = new_tasks(asked.tasks, principal)
+        await self._parts.buckets.take(principal, len(tasks))
+
+        async def enqueue() -> list[Enqueued]:
+            async with self._parts.connections.transaction() as connection:
+                return await self._parts.producer.enqueue_many(connection, tasks)
+
+        try:
+            enqueued = await _repeated(enqueue)
+        except IdempotencyConflict as error:
+            raise _conflict(error, tasks) from error
+        known = [each.task_id for each in enqueued if not each.created]
+        statuses = await self._statuses(known) if known else {}
+        answers = [
+            (each.task_id, statuses.get(each.task_id, TaskStatus.PENDING), each.created)
+            for each in enqueued
+        ]
+        status = 201 if len(known) < len(enqueued) else 200
+        return Response(rendering.submitted_many(answers), status, media_type=_JSON)
 
     async def _statuses(self, task_ids: list[UUID]) -> dict[UUID, str]:
         """What known tasks are now; one that was pruned in this very moment counts as completed."""
@@ -99,6 +126,15 @@ class _Tasks:
         return error, opened.decode()
 
 
+def _conflict(error: IdempotencyConflict, tasks: Sequence[NewTask]) -> Problem:
+    places = [
+        place for place, task in enumerate(tasks) if task.idempotency_key == error.idempotency_key
+    ]
+    problem = "this key stands for another request"
+    errors = [(f"/tasks/{place}/idempotency_key", problem) for place in places]
+    return Problem("idempotency-conflict", errors=errors, task_id=str(error.task_id))
+
+
 async def _repeated(enqueue: Callable[[], Awaitable[Value]]) -> Value:
     """Enqueue again where two transactions got in each other's way: nothing was written then."""
     for _ in range(_TRIES - 1):
@@ -123,6 +159,17 @@ _SUBMIT: Final = Operation(
         "invalid-task", "idempotency-conflict", "rate-limited", "queue-full",
     ),
 )  # fmt: skip
+
+_SUBMIT_MANY: Final = Operation(
+    "Create tasks, all of them or none",
+    "Tasks",
+    body=BatchBody,
+    answers={
+        201: ("At least one task was created.", SubmittedMany),
+        200: ("All of them were known.", SubmittedMany),
+    },
+    problems=_SUBMIT.problems,
+)
 
 _READ: Final = Operation(
     "Show a task",
