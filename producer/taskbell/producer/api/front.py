@@ -129,7 +129,10 @@ class Front:
             problem = Problem("internal")
             self._observe(
                 RequestFailed(
-                    visit.route, scope["method"], visit.request_id, type(error).__name__,
+                    visit.route,
+                    scope["method"],
+                    visit.request_id,
+                    type(error).__name__,
                     _where(error),
                 )  # fmt: skip
             )

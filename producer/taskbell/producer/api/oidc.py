@@ -64,9 +64,7 @@ class Reading:
 class Tokens:
     """Accepts what the issuer signed for this audience and what has not expired."""
 
-    def __init__(
-        self, issuer: Issuer, audience: str, reading: Reading, observe: Observer
-    ) -> None:
+    def __init__(self, issuer: Issuer, audience: str, reading: Reading, observe: Observer) -> None:
         self._issuer = issuer
         self._audience = audience
         self._reading = reading

@@ -32,7 +32,9 @@ class ScopeOption(StrEnum):
     ADMIN = "admin"
 
 
-Prefix = Annotated[str, typer.Argument(help="The first characters of the key: tbk_ and eight more.")]
+Prefix = Annotated[
+    str, typer.Argument(help="The first characters of the key: tbk_ and eight more.")
+]
 Expires = Annotated[
     str | None, typer.Option(help="How long it is good: 90d, 12h, 30m; if not given, for ever.")
 ]
@@ -53,7 +55,8 @@ def create(  # noqa: PLR0913 - each is an option of the command
         str, typer.Option(help="Whose tasks it reaches; '' for tasks that name no owner.")
     ],
     scope: Annotated[
-        list[ScopeOption], typer.Option(help="What it may do; repeat it. admin: all, of every owner.")
+        list[ScopeOption],
+        typer.Option(help="What it may do; repeat it. admin: all, of every owner."),
     ],
     label: Annotated[str, typer.Option(help="What people call it.")] = "",
     expires: Expires = None,
@@ -157,7 +160,9 @@ def revoke(
     if output is OutputFormat.JSON:
         show_one(None, {"revoked": sorted(done), "not_revoked": missed}, output)
     else:
-        typer.echo(f"{len(done)} revoked" + (f", {missed} unknown or revoked before" if missed else ""))
+        typer.echo(
+            f"{len(done)} revoked" + (f", {missed} unknown or revoked before" if missed else "")
+        )
     if missed:
         raise typer.Exit(1)
 
