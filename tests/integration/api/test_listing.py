@@ -120,7 +120,8 @@ async def test_every_status_is_found_by_its_name(api: Api, database_url: str) ->
         )
         connection.execute(END, {"ids": [UUID(ids[3])], "status": "FAILED"})
         connection.execute(
-            "INSERT INTO taskbell.dead_letter (task_id, failed_at, attempt_count, owner_id, queue, type)"
+            "INSERT INTO taskbell.dead_letter"
+            " (task_id, failed_at, attempt_count, owner_id, queue, type)"
             " SELECT id, clock_timestamp(), 1, owner_id, queue, type FROM taskbell.task"
             " WHERE status = 'FAILED'"
         )
@@ -147,7 +148,7 @@ async def test_a_page_looks_at_a_bounded_number_of_tasks(api: Api, database_url:
     found = [task for page in pages for task in page]
 
     assert len(pages) >= 6
-    assert len({task["task_id"] for task in found}) == len(found) == 6_000 // 35 + 1
+    assert len({task["task_id"] for task in found}) == len(found) == 6_000 // 35
 
 
 async def test_a_page_never_shows_a_task_twice_nor_leaves_one_out_while_others_are_added(
@@ -177,13 +178,13 @@ async def test_a_page_never_shows_a_task_twice_nor_leaves_one_out_while_others_a
 async def test_a_cursor_of_another_owner_filter_or_hand_is_refused(
     api: Api, database_url: str
 ) -> None:
-    _fill(database_url, 90)
+    _fill(database_url, 300)
     first = await api.client.get("/tasks", params={"limit": 5, "type": "type 1"})
     cursor = first.json()["next"] or ""
 
     foreign = await api.as_(BOB).get("/tasks", params={"cursor": cursor, "type": "type 1"})
     unfiltered = await api.client.get("/tasks", params={"cursor": cursor})
-    forged = await api.client.get("/tasks", params={"cursor": f"A{cursor[1:]}", "type": "type 1"})
+    forged = await api.client.get("/tasks", params={"cursor": cursor[:20] + cursor[:-20:-1], "type": "type 1"})
     longer = await api.client.get("/tasks", params={"cursor": cursor, "type": "type 1", "limit": 9})
 
     assert [each.status_code for each in (foreign, unfiltered, forged)] == [400, 400, 400]
@@ -272,7 +273,10 @@ def test_a_list_reads_no_more_at_two_hundred_thousand_tasks_than_at_two_thousand
     newest = {name: _read(_plan(connection, name, mode, LARGE)) for name in LISTS}
     deep = {name: _read(_plan(connection, name, mode, LARGE // 2)) for name in LISTS}
 
-    # An owner's tasks lie among others', and the trees of the indexes are a level higher.
-    for name, read in small.items():
-        assert newest[name] <= 1.6 * read + 100, (name, newest, small)
-        assert deep[name] <= 1.6 * read + 100, (name, deep, small)
+    # An owner's tasks lie among others', and the trees of the indexes are a level higher. Of what
+    # waits each task is looked up; while there are few, reading all of them takes less.
+    most = {name: 1.6 * read + 100 for name, read in small.items()}
+    most["everybody's waiting"] = 5 * listing.EXAMINED
+    for name in LISTS:
+        assert newest[name] <= most[name], (name, newest, small)
+        assert deep[name] <= most[name], (name, deep, small)

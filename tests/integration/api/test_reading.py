@@ -12,31 +12,41 @@ from taskbell.shared.database import conninfo
 STATES = {
     "running": """
         WITH o AS (DELETE FROM taskbell.outbox RETURNING task_id, queue), l AS (
-            INSERT INTO taskbell.lease (task_id, expires_at, attempt, progress, queue, worker_id, cancel_requested)
-            SELECT task_id, clock_timestamp() + interval '1 hour', 1, '{"done": 3}', queue, 'w', true FROM o)
-        UPDATE taskbell.task SET status = 'IN_PROGRESS', attempt_count = 1, started_at = '2026-01-02T03:04:05.5Z'
+            INSERT INTO taskbell.lease
+                (task_id, expires_at, attempt, progress, queue, worker_id, cancel_requested)
+            SELECT task_id, clock_timestamp() + interval '1 hour', 1, '{"done": 3}', queue, 'w', true
+            FROM o)
+        UPDATE taskbell.task
+        SET status = 'IN_PROGRESS', attempt_count = 1, started_at = '2026-01-02T03:04:05.5Z'
         """,
     "completed": """
         WITH o AS (DELETE FROM taskbell.outbox)
-        UPDATE taskbell.task SET status = 'COMPLETED', attempt_count = 1, result = '{"total": 1.50, "ok": "ä"}',
-               started_at = clock_timestamp(), finished_at = clock_timestamp()
+        UPDATE taskbell.task
+        SET status = 'COMPLETED', attempt_count = 1, result = '{"total": 1.50, "ok": "ä"}',
+            started_at = clock_timestamp(), finished_at = clock_timestamp()
         """,
     "stored": """
         WITH o AS (DELETE FROM taskbell.outbox)
-        UPDATE taskbell.task SET status = 'COMPLETED', attempt_count = 1, result_location = 'result/x',
-               started_at = clock_timestamp(), finished_at = clock_timestamp()
+        UPDATE taskbell.task
+        SET status = 'COMPLETED', attempt_count = 1, result_location = 'result/x',
+            started_at = clock_timestamp(), finished_at = clock_timestamp()
         """,
     "retrying": """
-        WITH o AS (UPDATE taskbell.outbox SET publish_at = clock_timestamp() + interval '1 hour')
-        UPDATE taskbell.task SET status = 'RETRYING', attempt_count = 2, error_message = 'no "route"',
-               started_at = clock_timestamp()
+        WITH o AS (UPDATE taskbell.outbox
+                   SET publish_at = clock_timestamp() + interval '1 hour')
+        UPDATE taskbell.task
+        SET status = 'RETRYING', attempt_count = 2, error_message = 'no "route"',
+            started_at = clock_timestamp()
         """,
     "measured": """
-        WITH o AS (UPDATE taskbell.outbox SET publish_at = clock_timestamp() - interval '50 seconds')
-        INSERT INTO taskbell.queue (name, depth, oldest_age, drain_rate) VALUES ('default', 1000, 100, 10)
+        WITH o AS (UPDATE taskbell.outbox
+                   SET publish_at = clock_timestamp() - interval '50 seconds')
+        INSERT INTO taskbell.queue (name, depth, oldest_age, drain_rate)
+        VALUES ('default', 1000, 100, 10)
         """,
     "paused": """
-        INSERT INTO taskbell.queue (name, paused, depth, oldest_age, drain_rate) VALUES ('default', true, 9, 9, 9)
+        INSERT INTO taskbell.queue (name, paused, depth, oldest_age, drain_rate)
+        VALUES ('default', true, 9, 9, 9)
         """,
 }
 

@@ -123,7 +123,6 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.setblocking(False)
     return listener
 
 
