@@ -139,8 +139,9 @@ async def test_redriving_all_of_an_owner_stops_where_it_was_told_to(
     for each in ids:
         await worker.fail(each)
 
-    first = await dead_letters.redrive_all(connection, Filters(owner_id="alice"), actor="a", limit=3)
-    rest = await dead_letters.redrive_all(connection, Filters(owner_id="alice"), actor="a", limit=3)
+    own = Filters(owner_id="alice")
+    first = await dead_letters.redrive_all(connection, own, actor="me", limit=3)
+    rest = await dead_letters.redrive_all(connection, own, actor="me", limit=3)
 
     assert (first, rest) == (3, 2)
     assert [task_of(database_url, each).status for each in ids] == ["PENDING", "FAILED"] * 5

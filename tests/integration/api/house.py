@@ -106,8 +106,7 @@ async def open_house(url: str, api: Api) -> House:
 async def _victims(url: str) -> list[UUID]:
     with psycopg.connect(conninfo(url)) as connection:
         done, failed, running, waiting = (
-            each.task_id
-            for each in Producer(owner_id="alice").enqueue_many(connection, _asked(4))
+            each.task_id for each in Producer(owner_id="alice").enqueue_many(connection, _asked(4))
         )
     async with hands(url) as worker:
         await worker.complete(await worker.claim_ids([done]))

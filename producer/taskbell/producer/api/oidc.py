@@ -64,9 +64,7 @@ class Reading:
 class Tokens:
     """Accepts what the issuer signed for this audience and what has not expired."""
 
-    def __init__(
-        self, issuer: Issuer, audience: str, reading: Reading, observe: Observer
-    ) -> None:
+    def __init__(self, issuer: Issuer, audience: str, reading: Reading, observe: Observer) -> None:
         self._issuer = issuer
         self._audience = audience
         self._reading = reading
@@ -74,8 +72,9 @@ class Tokens:
         self._good = Remembered[Principal](_MOST_REMEMBERED, time.monotonic)
 
     async def principal_of(self, token: str) -> Principal | None:
-        """Return whose token it is, or None; raises ``Problem`` if the issuer must be asked and is
-        away.
+        """Return whose token it is, or None.
+
+        Raises ``Problem`` if the issuer must be asked and is away.
         """
         digest = sha256(token.encode()).digest()
         if (known := self._good.get(digest)) is not None:
