@@ -102,7 +102,7 @@ def send_json(handler: BaseHTTPRequestHandler, document: object) -> None:
 
 def _handler(server: IssuerServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the name the framework looks for
+        def do_GET(self) -> None:
             server.asked.append(self.path)
             answer = server.answers.get(self.path)
             if answer is None:

@@ -200,5 +200,6 @@ def test_the_commands_work_through_a_pooler(url: str, monkeypatch: pytest.Monkey
         made = create("--rate", 5, "--burst", 10)
         rotated = told("rotate", made["prefix"])
         told("revoke", rotated["prefix"])
+        listed = told("list")
 
-    assert [key["state"] for key in told("list")] == ["revoked", "good"]
+    assert [key["state"] for key in listed] == ["revoked", "good"]

@@ -151,8 +151,8 @@ DEEP = base64.urlsafe_b64encode(b"[" * 5000).decode()
         with_what_must_be_understood, with_other_claims,
         headed({"alg": "RS256", "kid": 5}), headed({"alg": ["RS256"], "kid": "first"}),
         headed({"alg": {}}), headed([]), headed("RS256"), headed({}),
-        lambda issuer: "", lambda issuer: "a.b.c", lambda issuer: "a" * 8192,
-        lambda issuer: f"{DEEP}.{DEEP}.{DEEP}", lambda issuer: issuer.token()[:-1],
+        lambda _: "", lambda _: "a.b.c", lambda _: "a" * 8192, lambda _: f"{DEEP}.{DEEP}.{DEEP}",
+        lambda issuer: issuer.token()[:-1],
         lambda issuer: issuer.token().rpartition(".")[0],
     ],
 )  # fmt: skip

