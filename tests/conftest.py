@@ -7,4 +7,5 @@ pytest_plugins = [
     "support.proof",
     "support.soak",
     "support.api",
+    "support.issuer",
 ]

@@ -130,7 +130,7 @@ MakeApi = Callable[..., Api]
 
 @pytest.fixture
 async def make_api(database_url: str) -> AsyncIterator[MakeApi]:
-    """Make interfaces on the test's database, with settings by name: ``make_api(api_auth="on")``."""
+    """Makes interfaces on the test's database; settings by name: ``make_api(api_in_flight=1)``."""
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> Api:

@@ -202,7 +202,10 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def fetch_json(url: str) -> object:
-    """Read a JSON document of at most 1 MiB; raises ``OSError``, ``HTTPException``, ``ValueError``."""
+    """Read a JSON document of at most 1 MiB.
+
+    Raises ``OSError``, ``HTTPException``, ``ValueError``, ``RecursionError``.
+    """
     require_trusted(url)
     proxies = [ProxyHandler({})] if urlsplit(url).scheme == "http" else []
     opener = build_opener(_NoRedirects, *proxies)

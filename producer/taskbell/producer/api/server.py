@@ -5,14 +5,13 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from importlib import import_module
 
 import uvicorn
 
 from taskbell.producer.api.app import build
 from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.cursor import Cursors
-from taskbell.producer.api.gatekeeper import Gatekeeper
+from taskbell.producer.api.keys import make_gatekeeper
 from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.protocol import protocol
@@ -75,7 +74,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
     return Parts(
         settings=settings,
         connections=connections,
-        gatekeeper=_gatekeeper(settings, connections, observe_and_count),
+        gatekeeper=make_gatekeeper(settings, connections, observe_and_count),
         # Rates are taken from the buckets, which all replicas share.
         producer=AsyncProducer(
             own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE
@@ -88,14 +87,6 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
         seals=seals,
         storage=storage,
     )  # fmt: skip
-
-
-def _gatekeeper(
-    settings: ApiSettings, connections: Connections, observe: Observer
-) -> Gatekeeper:
-    make = import_module("taskbell.producer.api.keys").make_gatekeeper
-    gatekeeper: Gatekeeper = make(settings, connections, observe)
-    return gatekeeper
 
 
 def configuration(parts: Parts) -> uvicorn.Config:
@@ -132,7 +123,6 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.setblocking(False)
     return listener
 
 
