@@ -66,17 +66,13 @@ async def resume(runner: Runner, queue: str, *, actor: str) -> bool:
     return bool(await runner.run(statements.RESUME, queue=queue, actor=actor))
 
 
-async def set_on_dead(
-    runner: Runner, queue: str, on_dead: OnDead, *, actor: str
-) -> int:
+async def set_on_dead(runner: Runner, queue: str, on_dead: OnDead, *, actor: str) -> int:
     """Decide for the heads that end from now on; returns how many partitions are held still."""
     rows = await runner.run(statements.SET_ON_DEAD, queue=queue, on_dead=on_dead, actor=actor)
     return int(rows[0].held)
 
 
-async def held(
-    runner: Runner, queue: str, *, limit: int = 100
-) -> list[HeldPartition]:
+async def held(runner: Runner, queue: str, *, limit: int = 100) -> list[HeldPartition]:
     """Return the held partitions of a queue, the longest held first."""
     rows = await runner.run(statements.HELD, queue=queue, limit=limit)
     return [HeldPartition(*row) for row in rows]

@@ -147,7 +147,8 @@ async def test_three_replicas_together_never_admit_more_than_burst_and_rate_allo
         for seconds in (0, 5_000, 1_000_000, 0):
             rows(
                 database_url,
-                "UPDATE taskbell.rate_limit SET refilled_at = refilled_at - make_interval(secs => %s)",
+                "UPDATE taskbell.rate_limit"
+                " SET refilled_at = refilled_at - make_interval(secs => %s)",
                 seconds,
             )
             turns = [await asyncio.gather(*(each.admits(caller()) for each in ours))

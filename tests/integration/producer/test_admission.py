@@ -163,7 +163,7 @@ async def test_a_batch_with_one_full_queue_writes_none(
 async def test_a_batch_takes_a_token_for_each_new_task_of_each_owner_or_writes_none(
     desk: Desk, observer: Observer, committed: Committed, key: str | None
 ) -> None:
-    odd = 'o"\\,{}\' NULL é'
+    odd = "o\"\\,{}' NULL é"
     limit(observer, odd, 3)
     limit(observer, "NULL", 1)
     known = NewTask("t", "known", owner_id=odd, idempotency_key="known")

@@ -74,7 +74,7 @@ async def test_a_bucket_fills_at_its_rate_up_to_its_burst(
 async def test_a_limit_nobody_could_keep_is_refused(
     connection: DedicatedConnection, name: str, rate: float, burst: float
 ) -> None:
-    with pytest.raises(ValueError, match="name|rate|burst"):
+    with pytest.raises(ValueError, match=r"name|rate|burst"):
         await rates.set_rate(connection, "owner", name, rate=rate, burst=burst, actor="ann")
 
     assert await rates.list_many(connection) == []
@@ -86,9 +86,7 @@ def test_rates_are_set_listed_and_removed_by_command(url: str) -> None:
     listed = told("limits", "list")
     removed = call("limits", "remove", "--key", "tbk_1", "--actor", "ann")
     again = call("limits", "remove", "--key", "tbk_1")
-    log = rows(
-        url, "SELECT action, subject, detail FROM taskbell.audit_log WHERE actor = 'ann' ORDER BY id"
-    )
+    log = rows(url, "SELECT action, subject, detail FROM taskbell.audit_log WHERE actor = 'ann'")
 
     assert key == {"scope": "key", "name": "tbk_1", "rate": 2.5, "burst": 10}
     assert owner.stdout == "owner : 1000 a second, 2000 at once\n"

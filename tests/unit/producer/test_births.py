@@ -1,4 +1,4 @@
-"""The statements that give birth: the plain ones stay as they are, the others ask for what is said."""
+"""The statements that give birth: the plain ones stay as they are."""
 
 from hashlib import sha256
 from itertools import product
@@ -23,7 +23,7 @@ def test_the_plain_births_are_the_texts_they_were() -> None:
 
     # Floors, plans and prepared statements of running services rest on them. If this changes on
     # purpose, the benchmarks of enqueueing have to be run again.
-    assert sha256(written.encode()).hexdigest() == "GOLDEN"
+    assert sha256(written.encode()).hexdigest()[:32] == "91f600cbd2baf7f2040c12c74e83b7f6"
     assert RINGING is births(ring=True, kept=False, gate=Gate.OPEN)
 
 

@@ -83,11 +83,9 @@ def remove(
 
 
 def _whose(owner: str | None, key: str | None) -> tuple[Scope, str]:
-    if owner is not None and key is None:
-        return "owner", owner
-    if key is not None and owner is None:
-        return "key", key
-    fail("name either --owner or --key", code=2)
+    if (owner is None) == (key is None):
+        fail("name either --owner or --key", code=2)
+    return ("key", key) if key is not None else ("owner", owner or "")
 
 
 def _tell(sentence: str, fields: dict[str, object], output: Output) -> None:
