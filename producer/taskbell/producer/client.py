@@ -44,8 +44,8 @@ class _Desk:
         later. ``payload_limit``: largest payload in bytes of UTF-8 JSON; may be lowered, not
         raised. ``own_only``: refuse tasks that name another owner. ``seals``: seal payloads.
         ``storage``: where ``put`` keeps large ones. ``admission``: raise ``QueueFull`` for a queue
-        that holds as many tasks as it may and ``RateLimited`` for an owner over its rate; a ``Gate``
-        chooses. Raises ``ValueError``.
+        that holds as many tasks as it may and ``RateLimited`` for an owner over its rate; a
+        ``Gate`` chooses. Raises ``ValueError``.
         """
         if isinstance(admission, bool):
             admission = Gate.QUEUE_AND_RATE if admission else Gate.OPEN
@@ -61,7 +61,7 @@ class _Desk:
         return Batch(tasks, self._terms, current_traceparent(), datetime.now(UTC))
 
     def _question(self, owner_ids: Iterable[str | None]) -> tuple[list[str], Submission] | None:
-        """Ask for the keys of these owners, as far as they are not known; None is the producer's."""
+        """Ask for the keys of these owners that are not known; None stands for the producer's."""
         terms = self._terms
         asked = terms.unknown_owners(terms.owner_id if each is None else each for each in owner_ids)
         if not asked:

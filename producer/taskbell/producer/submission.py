@@ -38,8 +38,8 @@ _WRITERS: dict[str, Callable[..., str]] = {
 Row = tuple[Any, ...]
 """What a birth answers for each task asked for: ``task_id, created, same_request, rung``.
 
-Of a batch ``task_id`` is None where it is the id that was asked for. A birth that asks for admission
-appends the fields of a ``Verdict``.
+Of a batch ``task_id`` is None where it is the id that was asked for. A birth that asks for
+admission appends the fields of a ``Verdict``.
 """
 _ANSWERED: Final = 4
 
