@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPSConnection
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class Caller:
     """Somebody with a key; every request has a connection of its own."""
 
     port: int
-    key: str
+    key: str = field(repr=False)
     trusts: ssl.SSLContext | None = None
     host: str = LOOPBACK
 
