@@ -184,7 +184,7 @@ async def test_a_cursor_of_another_owner_filter_or_hand_is_refused(
 
     foreign = await api.as_(BOB).get("/tasks", params={"cursor": cursor, "type": "type 1"})
     unfiltered = await api.client.get("/tasks", params={"cursor": cursor})
-    forged = await api.client.get("/tasks", params={"cursor": cursor[:20] + cursor[:-20:-1], "type": "type 1"})
+    forged = await api.client.get("/tasks", params={"cursor": cursor[::-1], "type": "type 1"})
     longer = await api.client.get("/tasks", params={"cursor": cursor, "type": "type 1", "limit": 9})
 
     assert [each.status_code for each in (foreign, unfiltered, forged)] == [400, 400, 400]

@@ -14,7 +14,7 @@ STATES = {
         WITH o AS (DELETE FROM taskbell.outbox RETURNING task_id, queue), l AS (
             INSERT INTO taskbell.lease
                 (task_id, expires_at, attempt, progress, queue, worker_id, cancel_requested)
-            SELECT task_id, clock_timestamp() + interval '1 hour', 1, '{"done": 3}', queue, 'w', true
+            SELECT task_id, clock_timestamp() + interval '1 h', 1, '{"done": 3}', queue, 'w', true
             FROM o)
         UPDATE taskbell.task
         SET status = 'IN_PROGRESS', attempt_count = 1, started_at = '2026-01-02T03:04:05.5Z'
