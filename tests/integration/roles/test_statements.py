@@ -59,6 +59,7 @@ EXCEPTIONS: Mapping[str, tuple[str, ...]] = {
     "dead_letter.DISCARD": OPERATORS,
     "lease.NEXT_EXPIRY": MAINTENANCE,
     "queue.KNOWN": OPERATORS,  # broker apply
+    "queue.SET_MAX_DEPTH": OPERATORS,
     "queue.SET_ON_DEAD": OPERATORS,
     "queue.HELD": OPERATORS,
     "queue.RELEASE": OPERATORS,
