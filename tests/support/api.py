@@ -161,7 +161,7 @@ async def served(api: Api) -> AsyncIterator[int]:
     """Serve it on a port of this machine, as ``taskbell api`` does; gives the port."""
     started = asyncio.Event()
     listener = bound(LOOPBACK, 0)
-    server = Server(configuration(api.parts), started.set)
+    server = Server(configuration(api.parts.settings, api.app), started.set)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
         await started.wait()

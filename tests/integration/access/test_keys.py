@@ -1,7 +1,8 @@
 """API keys against the database: how long they are believed, and what using them writes."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from taskbell.shared.access import Grant, NewKey, new_key
 from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database, Rows
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.events import Event, ignore
+from taskbell.shared.events import Event, Observer, ignore
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import access as statements
 
@@ -33,8 +34,26 @@ class Counted:
     asked: dict[Statement, int] = field(default_factory=dict[Statement, int])
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
+    judges: list[ApiKeys] = field(default_factory=list[ApiKeys])
+
     def __post_init__(self) -> None:
         self.gate.set()
+
+    def judge(
+        self,
+        seconds: float = LONG,
+        observe: Observer = ignore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> ApiKeys:
+        """A judge of keys that asks here."""
+        self.judges.append(ApiKeys(self, seconds, observe, clock))
+        return self.judges[-1]
+
+    async def close(self) -> None:
+        """Close the connections once nobody uses them."""
+        for judge in self.judges:
+            await judge.at_rest()
+        await self.connections.close()
 
     async def run(self, statement: Statement, **parameters: object) -> Rows:
         """Run it."""
@@ -50,9 +69,9 @@ class Counted:
 
 @pytest.fixture
 async def runner(database_url: str) -> AsyncGenerator[Counted]:
-    connections = Connections(Database(database_url), "test", 4)
-    yield Counted(connections)
-    await connections.close()
+    runner = Counted(Connections(Database(database_url), "test", 4))
+    yield runner
+    await runner.close()
 
 
 async def made(runner: Counted, *scopes: str, **rest: Any) -> NewKey:
@@ -64,14 +83,14 @@ async def made(runner: Counted, *scopes: str, **rest: Any) -> NewKey:
 async def test_a_key_says_whose_it_is_and_what_it_may(runner: Counted) -> None:
     key = await made(runner)
 
-    principal = await ApiKeys(runner, LONG, ignore).principal_of(key.text)
+    principal = await runner.judge().principal_of(key.text)
 
     scopes = frozenset({Scope.READ, Scope.SUBMIT})
     assert principal == Principal(key.prefix, "alice", scopes, key.prefix)
 
 
 async def test_a_good_key_is_asked_for_once_by_all_who_come_with_it(runner: Counted) -> None:
-    key, keys = await made(runner), ApiKeys(runner, LONG, ignore)
+    key, keys = await made(runner), runner.judge()
     runner.gate.clear()
     asking = [asyncio.ensure_future(keys.principal_of(key.text)) for _ in range(20)]
     await asyncio.sleep(0)
@@ -89,21 +108,26 @@ async def test_a_wrong_key_is_not_asked_for_again_at_once_and_pushes_no_good_one
     runner: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("taskbell.producer.api.keys._MOST_REMEMBERED", 3)
-    monkeypatch.setattr("taskbell.producer.api.keys._BAD_SECONDS", LONG)
-    key, keys, wrong = await made(runner), ApiKeys(runner, LONG, ignore), new_key().text
+    now = [0.0]
+    keys = runner.judge(clock=lambda: now[0])
+    key, wrong, last = await made(runner), new_key().text, new_key().text
     await keys.principal_of(key.text)
 
-    for guess in (wrong, wrong, *(new_key().text for _ in range(10))):
+    for guess in (wrong, wrong, *(new_key().text for _ in range(9)), last):
         assert await keys.principal_of(guess) is None
 
     assert runner.sign_ins == 12
     assert await keys.principal_of(key.text) is not None
     assert runner.sign_ins == 12
+    assert await keys.principal_of(last) is None
+    now[0] = 1.1
+    assert await keys.principal_of(last) is None
+    assert runner.sign_ins == 13
 
 
 async def test_a_revoked_key_is_refused_once_it_is_asked_for_again(runner: Counted) -> None:
     key = await made(runner)
-    believing, doubting = ApiKeys(runner, LONG, ignore), ApiKeys(runner, 0.0, ignore)
+    believing, doubting = runner.judge(), runner.judge(0.0)
     assert await believing.principal_of(key.text) == await doubting.principal_of(key.text)
 
     assert await access.revoke_many(runner, [key.prefix], actor="test") == [key.prefix]
@@ -115,18 +139,15 @@ async def test_a_revoked_key_is_refused_once_it_is_asked_for_again(runner: Count
 async def test_a_key_is_believed_no_longer_than_it_is_good(
     runner: Counted, database_url: str
 ) -> None:
-    key, keys = await made(runner, seconds=LONG), ApiKeys(runner, 2 * LONG, ignore)
-    rows(
-        database_url,
-        "UPDATE taskbell.api_key SET expires_at = clock_timestamp() + interval '10 minutes'",
-    )
-    await keys.principal_of(key.text)
-
-    ((until, _),) = keys._good._kept.values()
-
-    assert until - asyncio.get_running_loop().time() == pytest.approx(600, abs=60)
+    now = [0.0]
+    key, keys = await made(runner, seconds=600.0), runner.judge(clock=lambda: now[0])
+    assert await keys.principal_of(key.text) is not None
     rows(database_url, "UPDATE taskbell.api_key SET expires_at = clock_timestamp()")
-    assert await ApiKeys(runner, LONG, ignore).principal_of(key.text) is None
+
+    now[0] = 400.0  # the test itself may have taken a while
+    assert await keys.principal_of(key.text) is not None
+    now[0] = 600.1
+    assert await keys.principal_of(key.text) is None
 
 
 async def test_a_rotated_key_works_beside_the_new_one_until_the_overlap_ends(
@@ -135,7 +156,7 @@ async def test_a_rotated_key_works_beside_the_new_one_until_the_overlap_ends(
     old = await made(runner, label="shop", rate=5.0, burst=10.0)
     rotated = await access.rotate(runner, old.prefix, overlap=LONG, seconds=None, actor="test")
     assert rotated is not None
-    keys = ApiKeys(runner, 0.0, ignore)
+    keys = runner.judge(0.0)
 
     first, second = [await keys.principal_of(key.text) for key in (old, rotated.key)]
     rows(
@@ -198,40 +219,34 @@ async def until_used(database_url: str, prefix: str) -> Any:
 async def test_when_a_key_was_last_used_is_written_at_most_once_a_minute(
     runner: Counted, database_url: str
 ) -> None:
-    key, keys = await made(runner), ApiKeys(runner, 0.0, ignore)
+    key, keys = await made(runner), runner.judge(0.0)
     await keys.principal_of(key.text)
     used = await until_used(database_url, key.prefix)
 
     for _ in range(5):
         await keys.principal_of(key.text)
-    await settled(keys)
+    await keys.at_rest()
     assert runner.asked[statements.TOUCH] == 1
     rows(
         database_url,
         "UPDATE taskbell.api_key SET last_used_at = last_used_at - interval '61 s'",
     )
     await keys.principal_of(key.text)
-    await settled(keys)
+    await keys.at_rest()
 
     assert runner.asked[statements.TOUCH] == 2
     assert await until_used(database_url, key.prefix) > used
 
 
-async def settled(keys: ApiKeys) -> None:
-    """Return once nothing is being written."""
-    if keys._uses._writing is not None:
-        await keys._uses._writing
-
-
 async def test_writing_the_last_use_delays_nobody_and_waits_for_nobody(
     runner: Counted, database_url: str
 ) -> None:
-    key, keys = await made(runner), ApiKeys(runner, 0.0, ignore)
+    key, keys = await made(runner), runner.judge(0.0)
     async with session(database_url) as other:
         await other.run(Statement("SELECT prefix FROM taskbell.api_key FOR UPDATE"))
 
         assert await keys.principal_of(key.text) is not None
-        await settled(keys)
+        await keys.at_rest()
         (row,) = rows(database_url, "SELECT last_used_at FROM taskbell.api_key")
         assert row.last_used_at is None
 
@@ -247,11 +262,11 @@ async def test_on_a_read_only_server_keys_are_good_and_nothing_is_written(
     name = database_url.rpartition("/")[2].partition("?")[0]
     rows(database_url, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
     reading = Counted(Connections(Database(database_url), "reader", 1))
-    keys = ApiKeys(reading, 0.0, seen.append)
+    keys = reading.judge(0.0, seen.append)
 
     assert await keys.principal_of(key.text) is not None
-    await settled(keys)
-    await reading.connections.close()
+    await keys.at_rest()
+    await reading.close()
 
     assert statements.TOUCH not in reading.asked
     assert seen == []
@@ -261,7 +276,7 @@ async def test_a_last_use_that_cannot_be_written_is_told_once_and_refuses_nobody
     runner: Counted, database_url: str
 ) -> None:
     key, seen = await made(runner), list[Event]()
-    keys = ApiKeys(runner, 0.0, seen.append)
+    keys = runner.judge(0.0, seen.append)
     rows(
         database_url,
         "ALTER TABLE taskbell.api_key ADD CONSTRAINT unused CHECK (last_used_at IS NULL)",
@@ -269,7 +284,7 @@ async def test_a_last_use_that_cannot_be_written_is_told_once_and_refuses_nobody
 
     for _ in range(3):
         assert await keys.principal_of(key.text) is not None
-        await settled(keys)
+        await keys.at_rest()
 
     (told,) = seen
     assert isinstance(told, KeyUseUnwritten)
@@ -277,12 +292,11 @@ async def test_a_last_use_that_cannot_be_written_is_told_once_and_refuses_nobody
     assert key.text not in repr(told)
 
 
-async def test_a_key_that_cannot_be_looked_up_is_not_called_wrong(database_url: str) -> None:
-    del database_url
-    away = Connections(Database("postgresql://127.0.0.1:1/none"), "test", 1)
+async def test_a_key_that_cannot_be_looked_up_is_not_called_wrong() -> None:
+    away = Counted(Connections(Database("postgresql://127.0.0.1:1/none"), "test", 1))
 
     with pytest.raises(DatabaseAway):
-        await ApiKeys(away, LONG, ignore).principal_of(new_key().text)
+        await away.judge().principal_of(new_key().text)
     await away.close()
 
 
@@ -293,7 +307,7 @@ async def test_a_scope_of_a_newer_version_allows_nothing(
     rows(database_url, "ALTER TABLE taskbell.api_key DROP CONSTRAINT api_key_scopes")
     rows(database_url, "UPDATE taskbell.api_key SET scopes = scopes || '{schedule}'")
 
-    principal = await ApiKeys(runner, LONG, ignore).principal_of(key.text)
+    principal = await runner.judge().principal_of(key.text)
 
     assert principal is not None
     assert principal.scopes == {Scope.READ}

@@ -16,6 +16,7 @@ from support.recorded import Recorded
 from support.workers import rows
 from taskbell.producer import NewTask, Producer
 from taskbell.producer.api.app import build
+from taskbell.producer.api.gatekeeper import BearerGatekeeper
 from taskbell.producer.api.keys import make_gatekeeper
 from taskbell.shared import access
 from taskbell.shared.access import Grant, NewKey
@@ -45,6 +46,7 @@ class House:
     url: str
     app: FastAPI
     recorded: Recorded
+    gatekeeper: BearerGatekeeper
     bob: NewKey
     admin: NewKey
     victims: list[UUID]
@@ -66,6 +68,11 @@ class House:
                 params=way.rule.query,
                 json=None if body is None else body(task_id),
             )
+
+    async def close(self) -> None:
+        """Close what is ours, once nobody uses what is not."""
+        await self.gatekeeper.at_rest()
+        await self.recorded.close()
 
     def state(self) -> Any:
         """All that is alice's, and all that happens to anybody's tasks."""
@@ -91,16 +98,12 @@ async def open_house(url: str, api: Api) -> House:
     """Put it together."""
     parts = api.parts
     recorded = Recorded.of(parts.connections)
-    app = build(
-        replace(
-            parts,
-            connections=recorded,
-            gatekeeper=make_gatekeeper(parts.settings, parts.connections, ignore),
-        )
-    )
+    gatekeeper = make_gatekeeper(parts.settings, parts.connections, ignore)
+    assert isinstance(gatekeeper, BearerGatekeeper)
+    app = build(replace(parts, connections=recorded, gatekeeper=gatekeeper))
     bob = await access.create(recorded, Grant("bob", OWNER_SCOPES), actor="test")
     admin = await access.create(recorded, Grant("", ("admin",)), actor="test")
-    return House(url, app, recorded, bob, admin, await _victims(url))
+    return House(url, app, recorded, gatekeeper, bob, admin, await _victims(url))
 
 
 async def _victims(url: str) -> list[UUID]:

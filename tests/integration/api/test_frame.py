@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx2
 import psycopg
 import pytest
 from jsonschema_rs import validator_for
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from services import Postgres
-from support.api import ALICE, Api, MakeApi, open_api
+from support.api import ALICE, Api, MakeApi, open_api, served
 from taskbell.producer.api.front import RequestFailed, RequestServed
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS
@@ -130,7 +131,9 @@ async def test_an_answer_that_breaks_off_is_reported(make_api: MakeApi) -> None:
     broken = Route("GET", "/broken", None, break_off, Operation("Break off", "Tests"))
     api = make_api(more=[broken])
 
-    await api.client.get("/broken")
+    async with served(api) as port, httpx2.AsyncClient() as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get(f"http://127.0.0.1:{port}/broken")
 
     assert [event for event in api.events if isinstance(event, RequestFailed)]
     assert api.parts.traffic.in_flight == 0
@@ -174,7 +177,8 @@ async def test_a_database_that_takes_no_writes_still_answers_reads(
 
 
 def _set_read_only(url: str, value: str) -> None:
-    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+    writing = "-c default_transaction_read_only=off"
+    with psycopg.connect(conninfo(url), autocommit=True, options=writing) as connection:
         name = connection.info.dbname
         setting = f"ALTER DATABASE {name} SET default_transaction_read_only = {value}"
         connection.execute(setting.encode())
@@ -266,7 +270,8 @@ async def test_the_schema_refuses_what_is_refused(api: Api) -> None:
     instant = "2030-01-31T12:00:00Z"
 
     for asked in (
-        {"type": "noop", "delay": 1, "scheduled_at": instant}, {"type": ""}, {"type": "noop", "x": 1},
+        {"type": "noop", "delay": 1, "scheduled_at": instant}, {"type": ""},
+        {"type": "noop", "x": 1}, {"type": "noop", "payload": 1, "payload_location": "x"},
         {"type": "noop", "queue": "amq.x"}, {"type": "noop", "queue": "a,b"}, {"payload": 1},
         {"type": "noop", "priority": 10}, {"type": "noop", "partition_key": "x" * 129},
     ):  # fmt: skip

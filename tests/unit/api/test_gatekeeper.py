@@ -31,6 +31,9 @@ class Known:
         self.shown.append(token)
         return READER if token in self.good else None
 
+    async def at_rest(self) -> None:
+        """Do nothing behind anybody's back."""
+
 
 def asked(*headers: tuple[str, str], path: str = "/tasks", query: str = "") -> Request:
     written = [(name.encode(), value.encode("latin-1")) for name, value in headers]

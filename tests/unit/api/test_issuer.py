@@ -39,12 +39,6 @@ class World:
         """Whether the issuer's key is found by its id."""
         return await self.issuer.key_for(key.kid, key.algorithm) is not None
 
-    async def settled(self) -> None:
-        """Return once nothing is being fetched any more."""
-        fetching = self.issuer._fetching
-        if fetching is not None:
-            await asyncio.wait({fetching})
-
 
 @pytest.fixture
 def world() -> World:
@@ -84,7 +78,7 @@ async def test_keys_are_fetched_anew_every_ten_minutes_and_nobody_waits_for_it(
     assert world.asked == 1
     world.now = 601.0
     assert await world.knows(FIRST)
-    await world.settled()
+    await world.issuer.at_rest()
     assert not await world.knows(FIRST)
     assert world.asked == 2
 
@@ -95,7 +89,7 @@ async def test_an_absent_issuer_is_lived_with_for_a_day(world: World) -> None:
 
     for world.now in (601.0, 7200.0, 24 * 3600.0):
         assert await world.knows(FIRST)
-        await world.settled()
+        await world.issuer.at_rest()
     assert world.seen == [IssuerFound(URL, 1), IssuerLost(URL, "OSError: nobody there")]
     world.now = 24 * 3600.0 + 1
     with pytest.raises(IssuerAway):

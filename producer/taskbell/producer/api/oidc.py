@@ -92,6 +92,10 @@ class Tokens:
         self._good.keep(digest, principal, min(left, _BELIEVED_SECONDS))
         return principal
 
+    async def at_rest(self) -> None:
+        """Return once the issuer is not being asked any more."""
+        await self._issuer.at_rest()
+
     async def _verified(self, token: str) -> Claims:
         header = jwt.get_unverified_header(token)
         algorithm, kid = header.get("alg"), header.get("kid")
