@@ -76,7 +76,8 @@ class TaskBody(Body):
             description="The lane it waits in; none is `default`.",
             examples=["mails"],
             json_schema_extra={
-                "pattern": f"^{limits.QUEUE_CHARACTERS.pattern}$", "not": {"pattern": r"^amq\."}
+                "pattern": f"^{limits.QUEUE_CHARACTERS.pattern}$",
+                "not": {"type": "string", "pattern": r"^amq\."},
             },
         ),
     ] = None  # fmt: skip
