@@ -116,7 +116,7 @@ def open_api(database_url: str, more: Sequence[Route] = (), **settings: Any) -> 
         gatekeeper=doorman,
         producer=AsyncProducer(own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
-        watcher=Watcher(connections),
+        watcher=Watcher(connections, observe),
         metrics=metrics,
         cursors=Cursors(connections),
         observe=observe,

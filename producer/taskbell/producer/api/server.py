@@ -81,7 +81,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
             own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE
         ),
         buckets=Buckets(connections),
-        watcher=Watcher(connections),
+        watcher=Watcher(connections, observe_and_count),
         metrics=metrics,
         cursors=Cursors(connections),
         observe=observe_and_count,

@@ -13,7 +13,8 @@ SELECT q.name AS queue, q.paused OR COALESCE(q.paused_until > clock_timestamp(),
            AS paused_until,
        q.on_dead, q.depth, q.oldest_age, q.drain_rate, q.measured_at,
        (SELECT count(*) FROM taskbell.lease l WHERE l.queue = q.name) AS running,
-       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held
+       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held,
+       q.max_depth
 FROM taskbell.queue q ORDER BY q.name
 """)
 """A queue is known once it was measured or something was decided about it."""

@@ -55,6 +55,7 @@ class _Tasks:
                 return await self._parts.producer.enqueue(connection, task)
 
         enqueued = await _repeated(enqueue)
+        self._parts.metrics.submitted(created=enqueued.created, known=not enqueued.created)
         status: str = TaskStatus.PENDING
         if not enqueued.created:
             status = (await self._statuses([enqueued.task_id]))[enqueued.task_id]
@@ -82,6 +83,7 @@ class _Tasks:
         except IdempotencyConflict as error:
             raise _conflict(error, tasks) from error
         known = [each.task_id for each in enqueued if not each.created]
+        self._parts.metrics.submitted(created=len(enqueued) - len(known), known=len(known))
         statuses = await self._statuses(known) if known else {}
         answers = [
             (each.task_id, statuses.get(each.task_id, TaskStatus.PENDING), each.created)
