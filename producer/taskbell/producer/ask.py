@@ -58,7 +58,7 @@ def ask_for(request: NewTask, terms: Terms, now: datetime) -> Ask:
     """
     task_id = request.task_id or new_task_id()
     owner_id = terms.owner_of(request.owner_id)
-    content = content_of(request, task_id, owner_id, terms)
+    payload, sealed, location = content_of(request, task_id, owner_id, terms)
     if request.scheduled_at is not None:
         require_soon_enough("scheduled_at", request.scheduled_at, now)
     key = request.idempotency_key
@@ -73,11 +73,11 @@ def ask_for(request: NewTask, terms: Terms, now: datetime) -> Ask:
         delay=_seconds(request),
         max_attempts=request.max_attempts,
         priority=request.priority,
-        payload=content.clear,
+        payload=payload,
         key_hash=None if key is None else _hash(key.encode()),
         request_hash=None if key is None else request_hash(request),
-        payload_sealed=content.sealed,
-        payload_location=content.location,
+        payload_sealed=sealed,
+        payload_location=location,
     )
 
 

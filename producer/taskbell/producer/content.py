@@ -1,6 +1,6 @@
 """Where the payload of a task is kept: in its row, in its row and sealed, or as an object."""
 
-from typing import NamedTuple
+from typing import TypeAlias
 from uuid import UUID
 
 from taskbell.producer.new_task import NewTask
@@ -20,12 +20,8 @@ class Discreet(str):
         return "'…'"
 
 
-class Content(NamedTuple):
-    """Exactly one of the three; the parameters of a birth."""
-
-    clear: str | None
-    sealed: bytes | None = None
-    location: str | None = None
+Content: TypeAlias = tuple[str | None, bytes | None, str | None]
+"""A payload in the clear, sealed, or the location of one that is stored: exactly one of them."""
 
 
 def content_of(request: NewTask, task_id: UUID, owner_id: str, terms: Terms) -> Content:
@@ -38,8 +34,8 @@ def content_of(request: NewTask, task_id: UUID, owner_id: str, terms: Terms) -> 
         if owner_id != stored.owner_id:
             raise InvalidTask("owner_id", "is not the one for whom the payload was stored")
         if stored.location is not None:
-            return Content(None, location=stored.location)
+            return None, None, stored.location
     require_size(request.encoded, terms.payload_limit)
     if terms.seals is None:
-        return Content(Discreet(request.encoded))
-    return Content(None, terms.sealed(task_id, owner_id, request.encoded.encode()))
+        return Discreet(request.encoded), None, None
+    return None, terms.sealed(task_id, owner_id, request.encoded.encode()), None

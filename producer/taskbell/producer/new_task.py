@@ -111,26 +111,25 @@ class NewTask:
                 "max_attempts", self.max_attempts, limits.MAX_ATTEMPTS
             ),
         }
-        plain.update(self._content())
+        stored = self.payload
+        if isinstance(stored, StoredPayload):
+            plain.update(self._stored(stored))
+        else:
+            plain["encoded"] = encode(stored, limits.PAYLOAD_BYTES)
         for name, rule in _OPTIONAL.items():
             value: object = getattr(self, name)
             if value is not None:
                 plain[name] = rule(name, value)
         return plain
 
-    def _content(self) -> dict[str, object]:
-        stored = self.payload
-        if not isinstance(stored, StoredPayload):
-            return {"encoded": encode(stored, limits.PAYLOAD_BYTES)}
+    def _stored(self, stored: StoredPayload) -> dict[str, object]:
         for name, mine, its in (
             ("task_id", self.task_id, stored.task_id),
             ("owner_id", self.owner_id, stored.owner_id),
         ):
             if mine is not None and mine != its:
                 raise InvalidTask(name, "is not the one for which the payload was stored")
-        return {
-            "encoded": stored.encoded, "task_id": stored.task_id, "owner_id": stored.owner_id,
-        }  # fmt: skip
+        return {"encoded": stored.encoded, "task_id": stored.task_id, "owner_id": stored.owner_id}
 
 
 _OPTIONAL: dict[str, Callable[[str, object], object]] = {

@@ -1,6 +1,7 @@
 """What a client may send: how large, how slowly, of what kind; over real sockets."""
 
 import asyncio
+import http.client
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -71,6 +72,25 @@ async def test_a_body_is_refused_by_its_length_before_it_is_read(api: Api) -> No
         assert b"connection: close" in head
         assert b"urn:taskbell:problem:payload-too-large" in body
         assert await client.is_closed()
+
+
+async def test_a_client_that_goes_on_sending_reads_why_it_was_refused(api: Api) -> None:
+    async with served(api) as port:
+        body = b" " * 30_000_000
+        status = await asyncio.to_thread(_posted, port, api.doorman.header_of(ALICE), body)
+
+    assert status == 413
+
+
+def _posted(port: int, headers: dict[str, str], body: bytes) -> int:
+    """Post as a client does that sends everything before it reads anything."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        told = {**headers, "Content-Type": "application/json"}
+        connection.request("POST", "/tasks", body=body, headers=told)
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 async def test_a_body_that_grows_too_long_is_cut_off(make_api: MakeApi) -> None:

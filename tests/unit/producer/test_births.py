@@ -32,7 +32,7 @@ def test_every_birth_takes_the_fields_of_an_ask(ring: bool, kept: bool, gate: Ga
     born = births(ring=ring, kept=kept, gate=gate)
     fields = {*Ask._fields, "traceparent"}
     key = {"key_hash", "request_hash"}
-    elsewhere = set() if kept else {"payload_sealed", "payload_location"}
+    elsewhere: set[str] = set() if kept else {"payload_sealed", "payload_location"}
 
     assert born.one.parameters == born.many.parameters == fields - key - elsewhere
     assert born.one_with_key.parameters == born.many_with_keys.parameters == fields - elsewhere

@@ -92,9 +92,9 @@ class _Tasks:
         status = 201 if len(known) < len(enqueued) else 200
         return Response(rendering.submitted_many(answers), status, media_type=_JSON)
 
-    async def _statuses(self, task_ids: list[UUID]) -> dict[UUID, str]:
+    async def _statuses(self, task_ids: Sequence[UUID]) -> dict[UUID, str]:
         """What known tasks are now; one that was pruned in this very moment counts as completed."""
-        rows = await self._parts.connections.run(reading.STATUS_OF_MANY, task_ids=task_ids)
+        rows = await self._parts.connections.run(reading.STATUS_OF_MANY, task_ids=list(task_ids))
         return dict.fromkeys(task_ids, str(TaskStatus.COMPLETED)) | {
             row.task_id: row.status for row in rows
         }
