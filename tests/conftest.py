@@ -8,4 +8,5 @@ pytest_plugins = [
     "support.soak",
     "support.api",
     "support.issuer",
+    "support.stores",
 ]

@@ -52,6 +52,14 @@ def endless(_context: Context, payload: dict[str, str]) -> None:
         time.sleep(0.01)
 
 
+@app.handler("telling", isolation="process")
+def telling(context: Context, payload: dict[str, str]) -> None:
+    for progress in ("begun", "half"):
+        context.progress(progress)
+    while not os.path.exists(payload["go"]):  # noqa: PTH110 - short
+        time.sleep(0.01)
+
+
 @app.handler("timed", isolation="process", timeout=0.5, retry=AT_ONCE)
 def timed(context: Context, _payload: object) -> None:
     if context.attempt == 1:

@@ -17,7 +17,7 @@ from taskbell.consumer.context import Context, Told
 from taskbell.consumer.effects import Effects
 from taskbell.consumer.execution import execute, outcome_of
 from taskbell.consumer.fence import Holder
-from taskbell.consumer.order import Order, Progress, Welcome, found
+from taskbell.consumer.order import Order, Progress, Said, Welcome, found
 from taskbell.consumer.registry import Registration, is_async
 from taskbell.consumer.retries import Retries
 from taskbell.consumer.stage import Stage
@@ -34,13 +34,18 @@ class Workshop:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="taskbell-handler")
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._sending = threading.Lock()
 
     def work(self) -> None:
         """Run orders until the worker is gone."""
         threading.Thread(target=self._listen, name="taskbell-ear", daemon=True).start()
         with asyncio.Runner() as runner:
             while True:
-                self._connection.send(runner.run(self._outcome(self._orders.get())))
+                self._send(runner.run(self._outcome(self._orders.get())))
+
+    def _send(self, said: Outcome | Progress | Said) -> None:
+        with self._sending:  # progress may be said by any thread of the handler's
+            self._connection.send(said)
 
     def _listen(self) -> None:
         while True:
@@ -69,7 +74,7 @@ class Workshop:
 
         def advance(stage: Stage, result: str | None) -> None:
             told.stage, told.result = stage, result
-            self._connection.send(Progress(stage, result))
+            self._send(Progress(stage, result))
             self._heard.get()
 
         context = Context(**order.context, _told=told)
@@ -78,6 +83,7 @@ class Workshop:
             lambda: told.stage, advance, lambda: order.lease,
         )  # fmt: skip
         told.hold = lambda: holder
+        told.say = lambda progress: self._send(Said(context.task_id, context.attempt, progress))
         return context
 
 

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from taskbell.consumer.diagnosis import failed
 from taskbell.consumer.errors import ProcessDied
 from taskbell.consumer.leases import Lease
-from taskbell.consumer.order import Progress, Welcome, order_for
+from taskbell.consumer.order import Progress, Said, Welcome, order_for
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.stage import Stage
 from taskbell.shared.database import Database
@@ -46,6 +46,10 @@ class Child:
         self._connection.send(order_for(registration, lease))
         while True:
             said = self._connection.recv()
+            if isinstance(said, Said):
+                if (said.task_id, said.attempt) == (lease.task_id, lease.attempt):
+                    lease.told.progress = said.progress
+                continue
             if not isinstance(said, Progress):
                 outcome: Outcome = said
                 return outcome

@@ -12,6 +12,7 @@ from taskbell.consumer.effect import Effect
 from taskbell.consumer.effects import Effects, Given
 from taskbell.consumer.errors import InvalidEffect, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
+from taskbell.consumer.progress import storable_progress
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Isolation
 from taskbell.producer import AsyncProducer, Enqueued, NewTask, Producer, TypedTask
@@ -42,6 +43,12 @@ class Told:
     hold: Callable[[], Holder] | None = None
     """Makes what an effect needs; most attempts have none."""
     effects: Effects | None = None
+    progress: str | None = None
+    """What the handler last said about how far it is, as JSON."""
+    written: str | None = None
+    """Which of these the database has; the same object, so that no lock is needed."""
+    say: Callable[[str], None] | None = None
+    """Set in a process of its own: how the worker hears of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,19 @@ class Context:
     def timed_out(self) -> bool:
         """Whether the attempt took longer than its handler's ``timeout``."""
         return self._told.timed_out
+
+    def progress(self, value: object) -> None:
+        """Say how far the work is: JSON of at most 1 KiB, for whoever asks about the task.
+
+        From any thread; returns at once. It is written within a second, the newest value wins, and
+        it is gone when the attempt ends. It is never sealed: put nothing secret there. Raises
+        ``InvalidTask`` for what cannot be kept.
+        """
+        said = storable_progress(value)
+        if self._told.say is not None:
+            self._told.say(said)
+        else:
+            self._told.progress = said
 
     @overload
     def effect(

@@ -8,6 +8,7 @@ import importlib
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
+from uuid import UUID
 
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
@@ -51,6 +52,15 @@ class Progress:
 
     stage: Stage
     result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How far an attempt is, by its handler; a thread it left behind may say so too late."""
+
+    task_id: UUID
+    attempt: int
+    progress: str
 
 
 def order_for(registration: Registration, lease: Lease) -> Order:

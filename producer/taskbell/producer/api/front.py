@@ -30,7 +30,7 @@ class RequestServed(Event):
     """A request was answered; ``route`` is the template, empty where there is none.
 
     ``status`` is 499 if the client went away first. ``principal`` is the prefix of a key or the
-    subject of a token.
+    subject of a token; ``problem`` the name of the problem it was answered with, if any.
     """
 
     level: ClassVar[Level] = Level.DEBUG
@@ -40,6 +40,7 @@ class RequestServed(Event):
     seconds: float
     principal: str
     request_id: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Visit:
     route: str = ""
     principal: str = ""
     status: int = 0
+    problem: str = ""
     body_read: bool = False
     """Whether the whole body arrived; if not, the connection cannot be used again."""
     counted: bool = False
@@ -108,7 +110,7 @@ class Front:
             answer.leave()
             served = RequestServed(
                 visit.route, scope["method"], visit.status, perf_counter() - began,
-                visit.principal, visit.request_id,
+                visit.principal, visit.request_id, visit.problem,
             )  # fmt: skip
             self._observe(served)
 
@@ -127,12 +129,11 @@ class Front:
         problem = problems.of(error, submitting=scope["method"] == "POST")
         if problem is None:
             problem = Problem("internal")
-            self._observe(
-                RequestFailed(
-                    visit.route, scope["method"], visit.request_id, type(error).__name__,
-                    _where(error),
-                )  # fmt: skip
+            failed = RequestFailed(
+                visit.route, scope["method"], visit.request_id, type(error).__name__, _where(error)
             )
+            self._observe(failed)
+        visit.problem = problem.kind.name
         if not visit.status:  # nothing was sent yet
             await problems.response(problem, visit.request_id)(scope, receive, answer)
 

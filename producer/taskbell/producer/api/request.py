@@ -29,6 +29,8 @@ def new_task(asked: TaskBody, principal: Principal, keys: Sequence[str] = ()) ->
     ``keys``: the values of the header ``Idempotency-Key``.
     """
     if asked.payload_location is not None:
+        if asked.payload is not None:
+            raise InvalidTask("payload_location", "cannot be combined with a payload")
         raise InvalidTask("payload_location", "there is no object storage here: send the payload")
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(asked, name)) is not None

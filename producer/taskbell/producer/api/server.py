@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import uvicorn
+from fastapi import FastAPI
 
 from taskbell.producer.api.app import build
 from taskbell.producer.api.buckets import Buckets
@@ -45,7 +46,7 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
     name = new_worker_id("api")
     try:
         parts = assemble(settings, observe)
-        config = configuration(parts)
+        config = configuration(settings, build(parts))
         listener = bound(settings.api_host, settings.api_port)
     except (ValueError, OSError) as error:
         raise CannotServe(str(error)) from error
@@ -80,7 +81,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
             own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE
         ),
         buckets=Buckets(connections),
-        watcher=Watcher(connections),
+        watcher=Watcher(connections, observe_and_count),
         metrics=metrics,
         cursors=Cursors(connections),
         observe=observe_and_count,
@@ -89,11 +90,10 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
     )  # fmt: skip
 
 
-def configuration(parts: Parts) -> uvicorn.Config:
-    """Return how these parts are served; raises ``OSError`` for certificates that are none."""
-    settings = parts.settings
+def configuration(settings: ApiSettings, app: FastAPI) -> uvicorn.Config:
+    """Return how this is served; raises ``OSError`` for certificates that are none."""
     config = uvicorn.Config(
-        build(parts),
+        app,
         http=protocol(settings.api_head_bytes, settings.api_head_seconds),
         ws="none",
         lifespan="off",
@@ -123,7 +123,6 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.setblocking(False)
     return listener
 
 

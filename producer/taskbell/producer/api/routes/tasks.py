@@ -55,6 +55,7 @@ class _Tasks:
                 return await self._parts.producer.enqueue(connection, task)
 
         enqueued = await _repeated(enqueue)
+        self._parts.metrics.submitted(created=enqueued.created, known=not enqueued.created)
         status: str = TaskStatus.PENDING
         if not enqueued.created:
             status = (await self._statuses([enqueued.task_id]))[enqueued.task_id]
@@ -82,6 +83,7 @@ class _Tasks:
         except IdempotencyConflict as error:
             raise _conflict(error, tasks) from error
         known = [each.task_id for each in enqueued if not each.created]
+        self._parts.metrics.submitted(created=len(enqueued) - len(known), known=len(known))
         statuses = await self._statuses(known) if known else {}
         answers = [
             (each.task_id, statuses.get(each.task_id, TaskStatus.PENDING), each.created)
@@ -90,9 +92,9 @@ class _Tasks:
         status = 201 if len(known) < len(enqueued) else 200
         return Response(rendering.submitted_many(answers), status, media_type=_JSON)
 
-    async def _statuses(self, task_ids: list[UUID]) -> dict[UUID, str]:
+    async def _statuses(self, task_ids: Sequence[UUID]) -> dict[UUID, str]:
         """What known tasks are now; one that was pruned in this very moment counts as completed."""
-        rows = await self._parts.connections.run(reading.STATUS_OF_MANY, task_ids=task_ids)
+        rows = await self._parts.connections.run(reading.STATUS_OF_MANY, task_ids=list(task_ids))
         return dict.fromkeys(task_ids, str(TaskStatus.COMPLETED)) | {
             row.task_id: row.status for row in rows
         }
