@@ -22,7 +22,15 @@ from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database
 from taskbell.shared.errors import DatabaseAway, StorageAway, TaskbellError, Unreadable
 from taskbell.shared.events import Event, Level, Observer
-from taskbell.shared.lifecycle import Completed, Diagnosis, Failed, Outcome, Rejected, Released
+from taskbell.shared.lifecycle import (
+    Completed,
+    Diagnosis,
+    Failed,
+    Kept,
+    Outcome,
+    Rejected,
+    Released,
+)
 from taskbell.shared.limits import RESULT_BYTES, STORED_BYTES
 from taskbell.shared.outage import Outage
 from taskbell.shared.sealing import Kind, Seals, TaskSeal, key_id_of
@@ -61,22 +69,14 @@ class Contents:
     def __init__(
         self, database: Database, seals: Seals | None, storage: Storage | None, observe: Observer
     ) -> None:
-        self._seals = seals
-        self._storage = storage
+        self.seals = seals
+        self.storage = storage
         self._observe = observe
         self._connections = Connections(database, "seal", _CONNECTIONS)
         self._outage = Outage("seal", observe)
         self._storage_lost = False
         self.result_bytes = RESULT_BYTES if storage is None else STORED_BYTES
         """The largest result that a handler may return."""
-
-    def concern(self, lease: Lease) -> bool:
-        """Whether this attempt needs anything of us before it runs."""
-        return (
-            self._seals is not None
-            or lease.payload_sealed is not None
-            or lease.payload_location is not None
-        )
 
     async def open(self, lease: Lease) -> Outcome | None:
         """Set the attempt's payload and its seal; answers what comes of it if that cannot be."""
@@ -101,13 +101,16 @@ class Contents:
         return None
 
     async def _open(self, lease: Lease) -> None:
-        owner_id, body = lease.context.owner_id, lease.payload_sealed
-        if lease.payload_location is not None:
-            body = await self._fetched(lease.payload_location)
-        if self._seals is not None:
-            await self._seals.learn(self._connections, (owner_id,), (body,))
-            lease.told.seals = self._seals
-            lease.told.seal = self._seals.for_task(lease.task_id, owner_id)
+        owner_id, apart = lease.context.owner_id, lease.apart
+        body = apart.sealed if apart else None
+        if apart and apart.location is not None:
+            body = await self._fetched(apart.location)
+        if self.seals is not None:
+            # What was learnt is used at once: a moment later it may be forgotten again.
+            await self.seals.learn(self._connections, (owner_id,))
+            lease.told.seal = self.seals.for_task(lease.task_id, owner_id)
+            lease.told.seals = self.seals
+            await self.seals.learn(self._connections, sealed=(body,))
         if body is not None:
             long = len(body) > _LONG
             lease.payload = (
@@ -115,20 +118,21 @@ class Contents:
                 if long
                 else self._read(lease, body)
             )
-            lease.payload_sealed = None
+            lease.apart = None
 
     async def _fetched(self, location: str) -> bytes:
-        if self._storage is None:
+        if self.storage is None:
             raise ContentUnavailable("the payload is kept as an object: set TASKBELL_STORAGE_URL")
-        body = await self._storage.get(location)
+        body = await self.storage.get(location)
         self._find_storage()
         return body
 
     def _read(self, lease: Lease, body: bytes) -> object:
-        if lease.payload_sealed is not None or key_id_of(body) is not None:
-            if self._seals is None:
+        ours = lease.apart is not None and lease.apart.sealed is not None
+        if ours or key_id_of(body) is not None:
+            if self.seals is None:
                 raise ContentUnavailable("the payload is sealed: set TASKBELL_SEAL_KEYS")
-            body = self._seals.open(Kind.PAYLOAD, lease.task_id, lease.context.owner_id, body)
+            body = self.seals.open(Kind.PAYLOAD, lease.task_id, lease.context.owner_id, body)
         try:
             return json.loads(body)
         except (ValueError, RecursionError):  # an object that a client wrote: nobody looked into it
@@ -136,9 +140,9 @@ class Contents:
 
     def is_large(self, lease: Lease, outcome: Outcome | None) -> bool:
         """Whether this is a result that belongs into the storage and will be settled."""
-        if self._storage is None or not isinstance(outcome, Completed) or outcome.result is None:
+        if self.storage is None or not isinstance(outcome, Completed) or outcome.result is None:
             return False
-        inline, length = self._storage.inline_bytes, len(outcome.result)
+        inline, length = self.storage.inline_bytes, len(outcome.result)
         # A character takes four bytes at most.
         large = length > inline or (4 * length > inline and len(outcome.result.encode()) > inline)
         return large and lease.told.stage is Stage.NONE and not lease.told.lost
@@ -149,12 +153,12 @@ class Contents:
         While the storage is away, what the row can hold goes there. The rest is tried again until
         it is taken or the lease is lost, as a settlement is: the handler did its work.
         """
-        if self._storage is None or not isinstance(outcome, Completed) or outcome.result is None:
+        if self.storage is None or not isinstance(outcome, Completed) or outcome.result is None:
             return outcome
         body = await asyncio.to_thread(_body, outcome.result, lease.told.seal)
         while not lease.told.lost:
             try:
-                location = await self._storage.put(
+                location = await self.storage.put(
                     "result", lease.task_id, lease.context.owner_id, body
                 )
             except StorageAway as error:
@@ -164,7 +168,7 @@ class Contents:
                 await asyncio.sleep(random.uniform(*_AGAIN_SECONDS))  # noqa: S311 - jitter
             else:
                 self._find_storage()
-                return Completed(location=location)
+                return Kept(location=location)
         return None
 
     def _lose_storage(self, error: StorageAway) -> None:
@@ -198,7 +202,7 @@ def sealed(outcome: Outcome, seal: TaskSeal) -> Outcome:
     """Return an outcome whose result and texts are sealed; classes and causes stay as they are."""
     match outcome:
         case Completed(str(result)):
-            return Completed(sealed=seal.seal(Kind.RESULT, result.encode()))
+            return Kept(sealed=seal.seal(Kind.RESULT, result.encode()))
         case Failed(diagnosis) | Rejected(diagnosis):
             return replace(outcome, diagnosis=_sealed_diagnosis(diagnosis, seal))
         case _:

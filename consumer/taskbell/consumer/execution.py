@@ -23,6 +23,7 @@ from taskbell.shared.lifecycle import Completed, Outcome, Rejected, Released, Sn
 from taskbell.shared.limits import RESULT_BYTES
 
 _AWAY_SECONDS = (0.25, 0.75)
+_DONE = Completed()
 
 
 class UnreadablePayload(Reject):
@@ -57,13 +58,14 @@ async def outcome_of(
 ) -> Outcome:
     """Run this and say what came of it."""
     try:
-        return Completed(storable_result(await run(), result_bytes))
+        result = await run()
+        return _DONE if result is None else Completed(storable_result(result, result_bytes))
     except RetryLater as later:
         return Snoozed(later.after, later.hold == "queue")
     except Reject as error:
         return Rejected(diagnose(error))
     except EffectSeen:
-        return Completed()
+        return _DONE
     except (LeaseLost, CommitUnknown, DatabaseAway):  # of an effect: no fault of the handler's
         return Released(random.uniform(*_AWAY_SECONDS))  # noqa: S311 - jitter
     except asyncio.CancelledError as error:

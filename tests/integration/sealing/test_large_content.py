@@ -44,7 +44,8 @@ def echoing(runs: list[UUID], lease: float = 30) -> Consumer:
 
     @app.handler("thread", retry=Fixed(0))
     def thread(context: Context, payload: object) -> object:
-        return runs.append(context.task_id) or payload
+        runs.append(context.task_id)
+        return payload
 
     @app.handler("effect")
     async def effect(context: Context, payload: object) -> None:
@@ -55,7 +56,8 @@ def echoing(runs: list[UUID], lease: float = 30) -> Consumer:
 
     @app.handler("huge", lease=lease)
     def huge(context: Context, _payload: object) -> object:
-        return runs.append(context.task_id) or HUGE
+        runs.append(context.task_id)
+        return HUGE
 
     @app.handler("timely", timeout=3, retry=Fixed(0))
     async def timely(context: Context, payload: object) -> object:
