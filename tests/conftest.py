@@ -6,4 +6,5 @@ pytest_plugins = [
     "support.fleet",
     "support.proof",
     "support.soak",
+    "support.stores",
 ]
