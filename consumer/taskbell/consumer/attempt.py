@@ -39,6 +39,8 @@ class Attempt:
     interruption: Interruption | None = None
     kill: Callable[[], None] | None = None
     """How to end a handler that runs in a process of its own."""
+    alarm: asyncio.TimerHandle | None = None
+    """Interrupts it when its time is up."""
 
     def interrupt(self, why: Interruption) -> bool:
         """Tell the handler to end; answers whether nobody had told it before.
@@ -62,6 +64,11 @@ class Attempt:
         ):
             self.running.cancel()
         return first
+
+    def disarm(self) -> None:
+        """Let it take what time it takes from now on."""
+        if self.alarm is not None:
+            self.alarm.cancel()
 
     @property
     def told_lost(self) -> bool:
@@ -98,8 +105,9 @@ def holder_of(
             forget([lease])
 
     return Holder(
-        lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining
-    )
+        lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining,
+        told.seal,
+    )  # fmt: skip
 
 
 def counted(

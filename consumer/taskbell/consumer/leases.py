@@ -30,7 +30,8 @@ class Lease:
     context: Context
     used: int
     """Tries used, this one included."""
-    payload: object
+    payload: object = field(repr=False)
+    """JSON values; None while it is sealed or kept elsewhere."""
     seconds: float
     """How long it lasts from one beat to the next."""
     deadline: float
@@ -39,6 +40,8 @@ class Lease:
     """What the handler sees as ``context.lost`` and ``context.cancelled``."""
     announced_for: float | None
     """Seconds from its announcement to its claim; None if nobody announced it."""
+    payload_sealed: bytes | None = None
+    payload_location: str | None = None
     claimed_at: float = field(default_factory=time.monotonic)
 
     def remaining(self) -> float:
@@ -127,4 +130,7 @@ class Claims:
             row.correlation_id, row.traceparent, row.created_at, told,
         )  # fmt: skip
         seconds = self._seconds.get(row.type, DEFAULT_LEASE)
-        return Lease(context, row.used, row.payload, seconds, deadline, told, row.announced_for)
+        return Lease(
+            context, row.used, row.payload, seconds, deadline, told, row.announced_for,
+            row.payload_sealed, row.payload_location,
+        )  # fmt: skip

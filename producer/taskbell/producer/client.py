@@ -46,7 +46,13 @@ class _Desk:
         if isinstance(gate, bool):
             gate = Gate.QUEUE_AND_RATE if gate else Gate.OPEN
         self._terms = Terms(
-            owner_id, ring, payload_limit, own_only=own_only, seals=seals, storage=storage, gate=gate
+            owner_id,
+            ring,
+            payload_limit,
+            own_only=own_only,
+            seals=seals,
+            storage=storage,
+            gate=gate,
         )
 
     def _prepare(self, request: NewTask) -> Submission:

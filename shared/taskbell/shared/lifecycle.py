@@ -50,9 +50,14 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned; ``result`` is JSON text, if it returned anything."""
+    """The handler returned; ``result`` is JSON text, if it returned anything.
+
+    One that is not kept in the clear and in the row is ``sealed`` or at a ``location`` instead.
+    """
 
     result: str | None = None
+    sealed: bytes | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +111,18 @@ class Settlement(NamedTuple):
     result: str | None = None
     diagnosis: Diagnosis | None = None
     hold_queue: bool = False
+    result_sealed: bytes | None = None
+    result_location: str | None = None
 
 
 def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) -> Settlement:
     """Decide what to write; ``retry_after`` (seconds) is the retry policy's answer for this try."""
     match outcome:
-        case Completed(result):
-            return Settlement(task_id, attempt, "completed", result=result)
+        case Completed(result, sealed, location):
+            return Settlement(
+                task_id, attempt, "completed",
+                result=result, result_sealed=sealed, result_location=location,
+            )  # fmt: skip
         case Failed(diagnosis, _):
             return Settlement(task_id, attempt, "retry", delay=retry_after, diagnosis=diagnosis)
         case Rejected(diagnosis):

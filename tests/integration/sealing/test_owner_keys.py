@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from support.hands import hands
-from support.sealed import ALL, content_of, make_sealed, seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed, seals_of
 from support.stores import Stand
 from support.workers import rows
 from taskbell.producer import NewTask, Producer

@@ -10,7 +10,7 @@ import pytest
 
 from support.factories import make_tasks
 from support.hands import hands
-from support.sealed import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed, seals_of
+from support.sealed_tasks import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed, seals_of
 from support.stores import Stand
 from support.waiting import wait_until
 from support.workers import rows, task_of

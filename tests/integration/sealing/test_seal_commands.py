@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.hands import hands
-from support.sealed import ALL, content_of, make_sealed, ring, seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed, ring, seals_of
 from support.stores import Stand
 from support.workers import rows
 from taskbell.shared.cli.app import build

@@ -15,7 +15,7 @@ from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.sealing import Kind
 from taskbell.shared.sealing.envelope import key_id_of
 from taskbell.shared.statement import Statement
-from taskbell.shared.statements import content
+from taskbell.shared.statements import kept
 from taskbell.shared.storage import Storage
 
 _JSON: Final = "application/json"
@@ -34,8 +34,8 @@ class _Sought(NamedTuple):
     missing: str
 
 
-_PAYLOAD: Final = _Sought(content.PAYLOAD, Kind.PAYLOAD, "")
-_RESULT: Final = _Sought(content.RESULT, Kind.RESULT, "The task has no result")
+_PAYLOAD: Final = _Sought(kept.PAYLOAD, Kind.PAYLOAD, "")
+_RESULT: Final = _Sought(kept.RESULT, Kind.RESULT, "The task has no result")
 
 
 def routes(parts: Parts) -> list[Route]:
