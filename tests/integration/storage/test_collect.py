@@ -20,7 +20,7 @@ from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.maintenance.collect import (
     Collect,
     ObjectsCollected,
-    StorageLost,
+    ObjectsNotCollected,
     StorageOfAnother,
 )
 from taskbell.shared.storage import Location, Storage
@@ -141,7 +141,7 @@ async def test_a_storage_that_is_away_is_told_and_asked_again(
     file_stand.remove("taskbell")
     file_stand.remove_root()
 
-    assert isinstance(await duty.run_once(connection), StorageLost)
+    assert isinstance(await duty.run_once(connection), ObjectsNotCollected)
     assert file_stand.directory is not None
     file_stand.directory.mkdir()
     await object_of(file_stand, new_task_id())
@@ -172,7 +172,7 @@ async def test_leases_are_reaped_while_the_storage_keeps_the_collector_waiting(
         await asyncio.wait({caring})
         await caretaker.close()
 
-    assert reports.of(StorageLost) == []
+    assert reports.of(ObjectsNotCollected) == []
 
 
 async def _lose_a_lease(url: str) -> None:

@@ -24,7 +24,7 @@ class ObjectsCollected(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class StorageLost(Event):
+class ObjectsNotCollected(Event):
     """The object storage could not be asked; the collector tries again later."""
 
     level: ClassVar[Level] = Level.WARNING
@@ -67,7 +67,7 @@ class Collect:
             return await self._collect(connection)
         except StorageAway as error:
             self._after = ""
-            return StorageLost(str(error))
+            return ObjectsNotCollected(str(error))
 
     async def pause(self, connection: DedicatedConnection) -> float:
         """Ten minutes after a round; none within it: then the cost alone sets the pace."""
