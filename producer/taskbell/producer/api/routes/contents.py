@@ -19,13 +19,9 @@ from taskbell.shared.statements import kept
 from taskbell.shared.storage import Storage
 
 _JSON: Final = "application/json"
+_LINKED: Final = "A link to the object storage, which opens without credentials for a short time."
 _HEAD_BYTES: Final = 64
 _ASIDE_BYTES: Final = 1024 * 1024
-_ANSWERS: Final[dict[int, tuple[str, type[Any] | None]]] = {
-    200: ("The JSON itself.", None),
-    307: ("A link that opens it without our credentials, for a short time.", None),
-}
-_PROBLEMS: Final = ("not-found", "erased", "storage-away")
 
 
 class _Sought(NamedTuple):
@@ -44,13 +40,26 @@ def routes(parts: Parts) -> list[Route]:
     return [
         Route(
             "GET", "/tasks/{task_id}/payload", Scope.READ, contents.payload,
-            Operation("Read a task's payload", "tasks", answers=_ANSWERS, problems=_PROBLEMS),
+            _operation("Read what a task was given"),
         ),
         Route(
             "GET", "/tasks/{task_id}/result", Scope.READ, contents.result,
-            Operation("Read a task's result", "tasks", answers=_ANSWERS, problems=_PROBLEMS),
+            _operation("Read what a task brought"),
         ),
     ]  # fmt: skip
+
+
+def _operation(summary: str) -> Operation:
+    return Operation(
+        summary,
+        "Tasks",
+        answers={
+            200: ("The JSON itself.", None),
+            307: (_LINKED, None),
+        },
+        problems=("not-found", "erased", "storage-away"),
+        media=_JSON,
+    )  # fmt: skip
 
 
 class _Contents:
@@ -96,10 +105,10 @@ class _Contents:
         if seals is None:
             raise Unreadable("key unknown")
         await seals.learn(self._parts.connections, sealed=[sealed])
-        opening = seals.open, sought.kind, query.task_id(request), row.owner_id, sealed
+        whose = sought.kind, query.task_id(request), row.owner_id
         if len(sealed) > _ASIDE_BYTES:
-            return await asyncio.to_thread(*opening)
-        return seals.open(*opening[1:])
+            return await asyncio.to_thread(seals.open, *whose, sealed)
+        return seals.open(*whose, sealed)
 
     def _storage(self) -> Storage:
         if self._parts.storage is None:
