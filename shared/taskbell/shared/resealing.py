@@ -16,6 +16,7 @@ from taskbell.shared.statement import Statement
 from taskbell.shared.statements import data_key
 from taskbell.shared.statements import reseal as statements
 from taskbell.shared.storage import Storage
+from taskbell.shared.storage.location import Stored
 
 __all__ = ["BEGINNING", "Counts", "Resealing", "remaining"]
 
@@ -163,7 +164,7 @@ class Resealing:
         if kept is Kept.STORED:
             storage = _required(self._storage)
             body = self._opened(seal, piece, await storage.get(str(old)))
-            stored = "payload" if piece.column.name == "payload_location" else "result"
+            stored: Stored = "payload" if piece.column.name == "payload_location" else "result"
             return await storage.put(stored, seal.task_id, seal.owner_id, seal.seal(kind, body))
         new = seal.seal(kind, self._opened(seal, piece, old))
         return as_text(new) if kept is Kept.TEXT else new
