@@ -34,7 +34,8 @@ def assemble(
     if seals is not None:
         seals.report_to(observe)
     contents = Contents(database, seals, storage, observe)
-    companions = [_cared_for(Caretaker(database, observe, keep_days=settings.retention_days))]
+    caretaker = Caretaker(database, observe, keep_days=settings.retention_days, storage=storage)
+    companions = [_cared_for(caretaker)]
     doorbell: Doorbell | None = None
     if url is None:
         doorbell = Doorbell(database, worker_id, observe, deaf_interval=_DEAF_INTERVAL)

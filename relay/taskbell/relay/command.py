@@ -25,6 +25,7 @@ from taskbell.shared.loop import new_loop
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
+from taskbell.shared.storage import Storage
 
 _GRACE_SECONDS = 8.0
 _NO_BROKER = "TASKBELL_AMQP_URL is not set; without RabbitMQ no relay is needed: consumers poll"
@@ -48,17 +49,23 @@ def relay() -> None:
     url = settings.broker_url
     if url is None:
         fail(_NO_BROKER, code=2)
+    try:
+        storage = settings.storage
+    except ValueError as error:
+        fail(str(error), code=2)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(serve(settings, url, observe))
+            runner.run(serve(settings, url, storage, observe))
     except NotMigrated as error:
         fail(f"{error}; run taskbell migrate")
     except TimeoutError:
         fail(f"could not finish within {_GRACE_SECONDS:.0f} s and was stopped")
 
 
-async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
+async def serve(
+    settings: RelaySettings, url: str, storage: Storage | None, observe: Observer
+) -> None:
     """Build everything and run it until a signal; raises ``NotMigrated``, ``TimeoutError``."""
     name = new_worker_id("relay")
     database = settings.database
@@ -79,7 +86,7 @@ async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
         window=settings.relay_window,
         batch=settings.relay_batch,
     )
-    caretaker = Caretaker(database, observe, keep_days=settings.retention_days)
+    caretaker = Caretaker(database, observe, keep_days=settings.retention_days, storage=storage)
     async with asyncio.timeout(None) as limit:
         stopping = _stop_on_signals(announcer, limit)
         await _require_schema(database, observe, stopping)
