@@ -200,7 +200,10 @@ class Settler:
         (refused,) = group
         if refused.settlement.diagnosis is _REFUSED:
             return {}  # nothing left to leave out: the lease runs out and the reaper decides
-        harmless = refused.settlement._replace(verdict="fail", result=None, diagnosis=_REFUSED)
+        harmless = refused.settlement._replace(
+            verdict="fail", result=None, result_sealed=None, result_location=None,
+            diagnosis=_REFUSED,
+        )  # fmt: skip
         return await self._settle_any([Ended(refused.lease, harmless)])
 
     async def close(self) -> None:

@@ -178,7 +178,7 @@ class DedicatedConnection:
         for tries_left in reversed(range(_TRIES_AFTER_CONFLICT)):
             connection = await self.opened()
             try:
-                async with self._guarded(connection):
+                async with self.guarded(connection):
                     return await self._execute(connection, steps)
             except _RETRIED as error:
                 if not tries_left:
@@ -210,7 +210,7 @@ class DedicatedConnection:
         Raises ``DatabaseAway``, like ``run``.
         """
         connection = await self.opened()
-        async with self._guarded(connection):
+        async with self.guarded(connection):
             await connection.execute(statement.for_psycopg)
 
     async def opened(self) -> AsyncConnection[Any]:
@@ -222,7 +222,7 @@ class DedicatedConnection:
         return self._connection
 
     @asynccontextmanager
-    async def _guarded(self, connection: AsyncConnection[Any]) -> AsyncGenerator[None]:
+    async def guarded(self, connection: AsyncConnection[Any]) -> AsyncGenerator[None]:
         """Bound what runs inside by the deadline; close what broke or was left in the middle."""
         # Cutting the wire rather than cancelling the wait: a cancelled psycopg asks the server to
         # stop and waits for its answer, which a silent network never brings.

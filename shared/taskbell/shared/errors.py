@@ -6,9 +6,14 @@
     ├── InvalidTask            a request that was refused before anything was written
     ├── IdempotencyConflict    the key is known with another body
     ├── UnsupportedConnection  not a connection to Postgres that enqueue can use
+    ├── QueueFull              the queue takes no more for now; nothing was written
+    ├── RateLimited            the owner or the API key is over its rate; nothing was written
+    ├── Unreadable             sealed or stored content that cannot be had any more, or not by us
+    ├── StorageAway            an object could not be written or read in time
     └── DatabaseAway           the database could not be asked; the outcome may be unknown
 """
 
+from typing import Literal
 from uuid import UUID
 
 
@@ -49,3 +54,45 @@ class UnsupportedConnection(TaskbellError, TypeError):
 
 class DatabaseAway(TaskbellError):
     """A statement could not be finished. Whether it was committed is unknown."""
+
+
+class QueueFull(TaskbellError):
+    """The queue holds as many tasks as it may; nothing was written, the transaction is unharmed.
+
+    ``retry_after``: seconds, from the measured drain rate.
+    """
+
+    def __init__(self, queue: str, retry_after: float) -> None:
+        super().__init__(f"queue {queue!r} is full; try again in {retry_after:.0f} s")
+        self.queue = queue
+        self.retry_after = retry_after
+
+
+class RateLimited(TaskbellError):
+    """An owner or an API key submits faster than it may; nothing was written.
+
+    ``retry_after``: seconds until there are enough tokens again.
+    """
+
+    def __init__(self, scope: Literal["owner", "key"], name: str, retry_after: float) -> None:
+        super().__init__(f"{scope} {name!r} is over its rate; try again in {retry_after:.0f} s")
+        self.scope: Literal["owner", "key"] = scope
+        self.name = name
+        self.retry_after = retry_after
+
+
+Lost = Literal["key unknown", "erased", "changed", "missing"]
+"""Why content cannot be had: its key is not in the ring or was erased, it fails its check, or the
+object is gone."""
+
+
+class Unreadable(TaskbellError):
+    """Sealed or stored content cannot be had; the content itself is never quoted."""
+
+    def __init__(self, reason: Lost) -> None:
+        super().__init__(f"the content cannot be read: {reason}")
+        self.reason: Lost = reason
+
+
+class StorageAway(TaskbellError):
+    """An object could not be written or read in time; nothing is known of a write."""

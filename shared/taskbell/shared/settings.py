@@ -3,14 +3,20 @@
 Only composition roots read these.
 """
 
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from taskbell.shared.address import conninfo, require_url
 from taskbell.shared.database import Database
+from taskbell.shared.limits import PAYLOAD_BYTES
 from taskbell.shared.topology import QueueType
+
+if TYPE_CHECKING:  # their libraries are extras, and loaded by those alone who set them up
+    from taskbell.shared.sealing import Seals
+    from taskbell.shared.storage import Storage
 
 _MOST_DAYS = 36_500
 
@@ -42,6 +48,18 @@ class Settings(BaseSettings):
     The most, a century, stands for ever.
     """
 
+    seal_keys: SecretStr | None = None
+    """Keys that seal payloads, results and errors: ``id:base64,id:base64``; the first one seals."""
+
+    seal_keys_file: Path | None = None
+    """The same from a file, ``id:base64`` a line; it may change while the process runs."""
+
+    storage_url: str | None = None
+    """Where large payloads and results are kept: ``file://``, ``s3://``, ``gs://``, ``az://``."""
+
+    storage_inline_bytes: int = Field(default=64 * 1024, ge=0, le=PAYLOAD_BYTES)
+    """What is longer is kept there instead of in the row."""
+
     @classmethod
     def read(cls, **given: Any) -> Self:
         """Read the environment; what is given and not None wins.
@@ -68,6 +86,28 @@ class Settings(BaseSettings):
     def database(self) -> Database:
         """The database these settings name."""
         return Database(self.database_url.get_secret_value(), behind_pooler=self.behind_pooler)
+
+    @property
+    def seals(self) -> "Seals | None":
+        """What seals, if anything does; raises ``ValueError``, which never tells a key."""
+        if self.seal_keys is None and self.seal_keys_file is None:
+            return None
+        from taskbell.shared.sealing import Seals  # noqa: PLC0415 - see above
+
+        keys = self.seal_keys.get_secret_value() if self.seal_keys else None
+        return Seals.of(keys, self.seal_keys_file)
+
+    @property
+    def storage(self) -> "Storage | None":
+        """Where large content is kept, if anywhere; raises ``ValueError``."""
+        if self.storage_url is None:
+            return None
+        from taskbell.shared.storage import Storage  # noqa: PLC0415 - see above
+
+        try:
+            return Storage.at(self.storage_url, inline_bytes=self.storage_inline_bytes)
+        except ValueError as error:
+            raise ValueError(f"TASKBELL_STORAGE_URL: {error}") from None
 
     @property
     def broker_url(self) -> str | None:

@@ -6,6 +6,7 @@ from typing import Final
 from benchmarks.bench import Bench, Outcome
 from benchmarks.scenarios import (
     ahead,
+    api,
     backlog,
     drain,
     effect,
@@ -27,6 +28,7 @@ SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
     "drain": drain.run,
     "life": life.run,
     "enqueue": enqueue.run,
+    "api": api.run,
     "effect": effect.run,
     "latency": latency.run,
     "idle": idle.run,

@@ -9,7 +9,17 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from taskbell.shared.cli import audit, dead_letters, migrate, queues, tasks, version
+from taskbell.shared.cli import (
+    audit,
+    dead_letters,
+    keys,
+    limits,
+    migrate,
+    queues,
+    roles,
+    tasks,
+    version,
+)
 from taskbell.shared.cli.ending import fail
 
 __all__ = ["GROUP", "build"]
@@ -26,7 +36,7 @@ def build(found: Iterable[EntryPoint] | None = None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for own in (tasks, dead_letters, queues, audit, migrate, version):
+    for own in (tasks, dead_letters, queues, keys, limits, audit, migrate, roles, version):
         own.register(app)
     commands = entry_points(group=GROUP) if found is None else found
     for entry in sorted(commands, key=lambda entry: entry.name):

@@ -4,7 +4,8 @@ They feed Core statements; no Session and no identity map is meant. The migratio
 about the schema, and a test proves that both say the same.
 """
 
-from taskbell.shared.rows.around import ApiKey, AuditLog, Bell, Duty, Queue, Schedule, Worker
+from taskbell.shared.rows.access import ApiKey, DataKey, RateLimit, Secret
+from taskbell.shared.rows.around import AuditLog, Bell, Duty, Queue, Schedule, Worker
 from taskbell.shared.rows.declaration import Row
 from taskbell.shared.rows.hot import HeldPartition, Lease, Outbox
 from taskbell.shared.rows.record import DeadLetter, Effect, Failure, Idempotency, Task
@@ -13,6 +14,7 @@ __all__ = [
     "ApiKey",
     "AuditLog",
     "Bell",
+    "DataKey",
     "DeadLetter",
     "Duty",
     "Effect",
@@ -22,8 +24,10 @@ __all__ = [
     "Lease",
     "Outbox",
     "Queue",
+    "RateLimit",
     "Row",
     "Schedule",
+    "Secret",
     "Task",
     "Worker",
 ]

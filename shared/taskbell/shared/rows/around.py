@@ -2,16 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, SmallInteger, false, text, true
+from sqlalchemy import BigInteger, CheckConstraint, Identity, SmallInteger, false, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from taskbell.shared.rows.declaration import Row, now, table
+from taskbell.shared.rows.declaration import ROOMY, Row, now, table
 
-__all__ = ["ApiKey", "AuditLog", "Bell", "Duty", "Queue", "Schedule", "Worker"]
-
-# These rows are updated in place again and again: half a page free keeps the updates HOT.
-ROOMY = {"fillfactor": 50}
+__all__ = ["AuditLog", "Bell", "Duty", "Queue", "Schedule", "Worker"]
 
 
 class Queue(Row):
@@ -186,34 +183,6 @@ class Worker(Row):
         server_default=text("0"), comment="How many handlers the process runs at once."
     )
     queues: Mapped[list[str]] = mapped_column(server_default="{}")
-
-
-class ApiKey(Row):
-    """Who may call the HTTP interface; the key itself is never stored."""
-
-    __tablename__ = "api_key"
-    __table_args__ = (
-        CheckConstraint("octet_length(prefix) BETWEEN 1 AND 200", name="api_key_prefix"),
-        CheckConstraint("octet_length(key_hash) = 32", name="api_key_sha256"),
-        CheckConstraint("octet_length(owner_id) <= 200", name="api_key_owner_id"),
-        Index("api_key_sign_in", "key_hash", unique=True),
-        table(
-            "Who may call the HTTP interface for which owner; the key itself is never stored.",
-            ROOMY,
-        ),
-    )
-
-    prefix: Mapped[str] = mapped_column(
-        primary_key=True,
-        comment="The first characters of the key, which may be shown: the name of the key.",
-    )
-    key_hash: Mapped[bytes] = mapped_column(comment="SHA-256 of the whole key.")
-    owner_id: Mapped[str]
-    scopes: Mapped[list[str]] = mapped_column(server_default="{}", comment="What the key may do.")
-    created_at: Mapped[datetime] = mapped_column(server_default=now())
-    expires_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]
-    revoked_at: Mapped[datetime | None]
 
 
 class AuditLog(Row):

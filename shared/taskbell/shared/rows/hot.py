@@ -89,6 +89,7 @@ class Lease(Row):
             unique=True,
             postgresql_where=text("partition_key IS NOT NULL"),
         ),
+        Index("lease_cancel", "worker_id", postgresql_where=text("cancel_requested")),
         table(
             "Tasks that run: each row is the right to run one attempt until expires_at.",
             {

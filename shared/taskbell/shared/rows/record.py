@@ -39,6 +39,13 @@ class Task(Row):
         CheckConstraint("octet_length(owner_id) <= 200", name="task_owner_id"),
         CheckConstraint("octet_length(partition_key) BETWEEN 1 AND 512", name="task_partition_key"),
         CheckConstraint("octet_length(correlation_id) <= 200", name="task_correlation_id"),
+        Index("task_owner", "owner_id", "id", postgresql_where=text("owner_id <> ''")),
+        Index(
+            "task_correlation",
+            "correlation_id",
+            "id",
+            postgresql_where=text("correlation_id IS NOT NULL"),
+        ),
         table(
             "The record of every task: one unit of work, one row, from enqueue to prune.",
             {

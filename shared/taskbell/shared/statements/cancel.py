@@ -1,4 +1,4 @@
-"""Cancel: what waits ends at once, what runs is told by its next heartbeat."""
+"""Cancel: what waits ends at once, what runs is told within a second."""
 
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.bell import ring

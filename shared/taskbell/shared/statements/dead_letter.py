@@ -79,7 +79,9 @@ ORDER BY c.dead_letters DESC, c.last_failed_at DESC
 ONE = Statement("""
 SELECT d.task_id, d.failed_at, d.attempt_count, d.owner_id, d.queue, d.type, d.partition_key,
        d.error_class, d.fingerprint, d.last_error, d.worker_id
-FROM taskbell.dead_letter d WHERE d.task_id = CAST(:task_id AS uuid)
+FROM taskbell.dead_letter d
+WHERE d.task_id = CAST(:task_id AS uuid)
+  AND (CAST(:owner_id AS text) IS NULL OR d.owner_id = CAST(:owner_id AS text))
 """)
 
 HISTORY = Statement("""

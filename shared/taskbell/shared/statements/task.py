@@ -2,7 +2,12 @@
 
 from taskbell.shared.statement import Statement
 
-WHERE_IS = Statement("""
+# Whose it must be stands in the condition itself: another owner's task is found as little as one
+# that never was, by the same statement and the same one row of the index.
+_MINE = """t.id = CAST(:task_id AS uuid)
+  AND (CAST(:owner_id AS text) IS NULL OR t.owner_id = CAST(:owner_id AS text))"""
+
+WHERE_IS = Statement(f"""
 SELECT t.id AS task_id, t.type, t.queue, t.owner_id, t.status, t.priority, t.partition_key,
        t.correlation_id, t.created_at, t.scheduled_at, t.started_at, t.finished_at,
        t.attempt_count AS attempt, t.attempt_count - t.refunded AS used, t.max_attempts,
@@ -30,11 +35,23 @@ LEFT JOIN taskbell.lease l ON l.task_id = t.id
 LEFT JOIN taskbell.dead_letter d ON d.task_id = t.id
 LEFT JOIN taskbell.held_partition h ON h.queue = t.queue AND h.partition_key = t.partition_key
 LEFT JOIN taskbell.queue q ON q.name = t.queue
-WHERE t.id = CAST(:task_id AS uuid)
+WHERE {_MINE}
 """)
 """Without payload and result, which are only read when they are asked for."""
 
-PAYLOAD = Statement("""
+PAYLOAD = Statement(f"""
 SELECT t.payload, t.payload_sealed IS NOT NULL AS sealed, t.payload_location AS location
-FROM taskbell.task t WHERE t.id = CAST(:task_id AS uuid)
+FROM taskbell.task t WHERE {_MINE}
 """)
+
+RESULT = Statement(f"""
+SELECT t.owner_id, t.result, t.result_sealed AS sealed, t.result_location AS location
+FROM taskbell.task t WHERE {_MINE}
+""")
+
+OWNED = Statement("""
+SELECT t.id AS task_id FROM taskbell.task t
+WHERE t.id = ANY (CAST(:task_ids AS uuid[])) AND t.owner_id = CAST(:owner_id AS text)
+""")
+"""Those of the ids that are this owner's. An owner never changes, so what is done to them afterwards
+by another statement is still done to the owner's own."""

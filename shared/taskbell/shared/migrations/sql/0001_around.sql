@@ -106,26 +106,6 @@ COMMENT ON COLUMN taskbell.worker.seen_at IS 'When the process last wrote this r
 COMMENT ON COLUMN taskbell.worker.running IS 'How many of its slots ran a handler at seen_at.';
 COMMENT ON COLUMN taskbell.worker.slots IS 'How many handlers the process runs at once.';
 
-CREATE TABLE taskbell.api_key (
-    prefix       text        NOT NULL,
-    key_hash     bytea       NOT NULL,
-    owner_id     text        NOT NULL,
-    scopes       text[]      NOT NULL DEFAULT '{}',
-    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    expires_at   timestamptz,
-    last_used_at timestamptz,
-    revoked_at   timestamptz,
-    CONSTRAINT api_key_pkey PRIMARY KEY (prefix),
-    CONSTRAINT api_key_prefix CHECK (octet_length(prefix) BETWEEN 1 AND 200),
-    CONSTRAINT api_key_sha256 CHECK (octet_length(key_hash) = 32),
-    CONSTRAINT api_key_owner_id CHECK (octet_length(owner_id) <= 200)
-) WITH (fillfactor = 50);
-CREATE UNIQUE INDEX api_key_sign_in ON taskbell.api_key (key_hash);
-COMMENT ON TABLE taskbell.api_key IS 'Who may call the HTTP interface for which owner; the key itself is never stored.';
-COMMENT ON COLUMN taskbell.api_key.prefix IS 'The first characters of the key, which may be shown: the name of the key.';
-COMMENT ON COLUMN taskbell.api_key.key_hash IS 'SHA-256 of the whole key.';
-COMMENT ON COLUMN taskbell.api_key.scopes IS 'What the key may do.';
-
 CREATE TABLE taskbell.audit_log (
     id      bigint      GENERATED ALWAYS AS IDENTITY,
     at      timestamptz NOT NULL DEFAULT clock_timestamp(),

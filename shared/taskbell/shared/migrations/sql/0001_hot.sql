@@ -40,6 +40,8 @@ CREATE TABLE taskbell.lease (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 CREATE UNIQUE INDEX lease_partition ON taskbell.lease (queue, partition_key) WHERE partition_key IS NOT NULL;
+-- Empty unless somebody cancels: a worker looks here more often than it beats.
+CREATE INDEX lease_cancel ON taskbell.lease (worker_id) WHERE cancel_requested;
 COMMENT ON TABLE taskbell.lease IS 'Tasks that run: each row is the right to run one attempt until expires_at.';
 COMMENT ON COLUMN taskbell.lease.expires_at IS 'From then on the reaper may take the task back; heartbeats move it. No index, so that they stay HOT.';
 COMMENT ON COLUMN taskbell.lease.attempt IS 'With worker_id the fence: every write after the claim names both.';

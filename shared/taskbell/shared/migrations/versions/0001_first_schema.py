@@ -15,7 +15,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    for part in ("record", "hot", "around"):
+    for part in ("record", "hot", "around", "access"):
         for statement in statements(f"0001_{part}.sql"):
             op.execute(statement)
 

@@ -1,0 +1,62 @@
+"""A body and its headers as the library's own request: whatever it refuses is refused here."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from taskbell.producer.api.bodies import TaskBody
+from taskbell.producer.api.principal import Principal
+from taskbell.producer.api.problems import Problem
+from taskbell.producer.new_task import NewTask
+from taskbell.shared.errors import InvalidTask
+
+_KEY: Final = re.compile(r"[ -~]{1,255}")
+_OPTIONS: Final = (
+    "queue",
+    "priority",
+    "max_attempts",
+    "partition_key",
+    "correlation_id",
+    "idempotency_key",
+    "delay",
+    "scheduled_at",
+)
+
+
+def new_task(asked: TaskBody, principal: Principal, keys: Sequence[str] = ()) -> NewTask:
+    """Return what the caller asks for, as its own; raises ``InvalidTask``, ``Problem``.
+
+    ``keys``: the values of the header ``Idempotency-Key``.
+    """
+    if asked.payload_location is not None:
+        if asked.payload is not None:
+            raise InvalidTask("payload_location", "cannot be combined with a payload")
+        raise InvalidTask("payload_location", "there is no object storage here: send the payload")
+    options: dict[str, Any] = {
+        name: value for name in _OPTIONS if (value := getattr(asked, name)) is not None
+    }
+    if keys:
+        options["idempotency_key"] = _one_key(keys, asked.idempotency_key)
+    return NewTask(asked.type, asked.payload, owner_id=principal.owner_id, **options)
+
+
+def new_tasks(asked: Sequence[TaskBody], principal: Principal) -> list[NewTask]:
+    """Return what the caller asks for, in its order; a refusal names the place."""
+    tasks: list[NewTask] = []
+    for place, each in enumerate(asked):
+        try:
+            tasks.append(new_task(each, principal))
+        except InvalidTask as error:
+            raise InvalidTask(f"tasks[{place}].{error.field}", error.problem) from error
+    return tasks
+
+
+def _one_key(keys: Sequence[str], inside: str | None) -> str:
+    key = keys[0]
+    if not all(_KEY.fullmatch(each) for each in keys):
+        problem = "the header Idempotency-Key must be 1 to 255 printable ASCII characters"
+        raise Problem("invalid-task", problem)
+    if {key} != {*keys, inside or key}:
+        problem = "the header Idempotency-Key and the body give different keys"
+        raise Problem("invalid-task", problem, errors=[("/idempotency_key", problem)])
+    return key

@@ -1,0 +1,79 @@
+"""A few connections for many concurrent callers, with the deadlines of the dedicated ones."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from psycopg import AsyncConnection
+
+from taskbell.shared.database import Database, DedicatedConnection, Rows
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.statement import Statement
+
+
+class Runner(Protocol):
+    """Whatever runs one statement in a transaction of its own."""
+
+    async def run(self, statement: Statement, **parameters: object) -> Rows:
+        """Run it and return its rows; raises ``DatabaseAway``."""
+        ...
+
+
+class Connections:
+    """Up to ``size`` connections, opened when needed and again after they broke.
+
+    A caller waits ``patience`` seconds for a free one at most; then, as when the database cannot be
+    asked, ``DatabaseAway`` is raised.
+    """
+
+    def __init__(self, database: Database, purpose: str, size: int, patience: float = 2.0) -> None:
+        self.database = database
+        self._patience = patience
+        self._room = asyncio.Semaphore(size)
+        # The one used last is taken first: the others may rest and, behind a pooler, close.
+        self._free = [DedicatedConnection(database, purpose) for _ in range(size)]
+
+    async def run(self, statement: Statement, **parameters: object) -> Rows:
+        """Run one statement in a transaction of its own and return its rows.
+
+        Deadlocks and serialization failures are retried. Raises ``DatabaseAway``.
+        """
+        async with self._taken() as taken:
+            return await taken.run(statement, **parameters)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        """Hold one in autocommit mode, for the deadline at most; raises ``DatabaseAway``."""
+        async with self._taken() as taken:
+            connection = await taken.opened()
+            async with taken.guarded(connection):
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        """Hold one in a transaction that commits at the end, or rolls back if the block raises.
+
+        Raises ``DatabaseAway``; whether it was committed is unknown then.
+        """
+        async with self.one() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def _taken(self) -> AsyncGenerator[DedicatedConnection]:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._room.acquire()
+        except TimeoutError:
+            raise DatabaseAway("all connections are busy") from None
+        taken = self._free.pop()
+        try:
+            yield taken
+        finally:
+            self._free.append(taken)
+            self._room.release()
+
+    async def close(self) -> None:
+        """Close those that are not in use."""
+        for each in self._free:
+            await each.close()
