@@ -1,9 +1,8 @@
 """The keeper: extends leases from a thread and a connection of its own.
 
 So a handler that blocks the event loop, or one that holds every connection of a pool, keeps its
-lease. The keeper watches the loop and names the stack that blocks it; the loop watches the keeper,
-and ends a handler whose lease could not be extended before it runs out. Between its beats it looks
-for cancellations and writes what handlers say of their progress.
+lease. It watches the loop and names the stack that blocks it; the loop watches the keeper, and ends
+a handler whose lease could not be extended in time. Between beats it looks for cancellations.
 """
 
 import asyncio
