@@ -114,7 +114,7 @@ def open_api(database_url: str, more: Sequence[Route] = (), **settings: Any) -> 
         settings=told,
         connections=connections,
         gatekeeper=doorman,
-        producer=AsyncProducer(own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE),
+        producer=AsyncProducer(seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe),
         metrics=metrics,

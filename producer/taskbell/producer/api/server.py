@@ -78,7 +78,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
         gatekeeper=make_gatekeeper(settings, connections, observe_and_count),
         # Rates are taken from the buckets, which all replicas share.
         producer=AsyncProducer(
-            own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE
+            seals=seals, storage=storage, admission=Gate.QUEUE
         ),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe_and_count),
