@@ -49,6 +49,17 @@ async def test_it_finds_its_own_tasks_and_no_other(database_url: str, alice: Own
     assert [await alice.find(each) for each in (other, nobodys, new_task_id())] == [None] * 3
 
 
+async def test_it_lists_its_own_tasks_page_by_page(database_url: str, alice: OwnerClient) -> None:
+    ids = make(database_url, *["alice", "bob", ""] * 4)
+
+    first = await alice.list_many(limit=3)
+    rest = await alice.list_many(before=first.next, limit=3)
+
+    listed = [each.task_id for each in (*first.tasks, *rest.tasks)]
+    assert listed == ids[::3][::-1]
+    assert (len(first.tasks), rest.next) == (3, None)
+
+
 async def test_it_reads_results_of_its_own_tasks_alone(
     database_url: str, alice: OwnerClient, worker: Hands
 ) -> None:
