@@ -21,17 +21,19 @@ _SPREAD: Final = 0.2
 class Verdict(NamedTuple):
     """What a birth tells of admission: which queue is full, or whose bucket is short; or neither.
 
-    The fields are the last columns of its rows.
+    The fields are the last columns of its rows, the later ones of those births that ask for rates.
     """
 
     full_queue: str | None
     depth: int | None
     max_depth: int | None
     drain_rate: float | None
-    limited_owner: str | None
-    tokens: float | None
-    need: float | None
-    rate: float | None
+    limited_owner: str | None = None
+    tokens: float | None = None
+    need: float | None = None
+    rate: float | None = None
+    rated: bool | None = None
+    """Whether the owner of this row's task has a rate; None: that was not asked."""
 
 
 def refusal(verdict: Verdict, roll: float) -> QueueFull | RateLimited | None:
