@@ -20,6 +20,8 @@ class Shelf(Storage):
         self.inline_bytes = inline_bytes
         self.objects: dict[str, bytes] = {}
         self.away = False
+        self.broken = False
+        """Raises what no storage should."""
         self.asked = 0
         self.refused = asyncio.Event()
         self.seconds = 0.0
@@ -46,6 +48,8 @@ class Shelf(Storage):
 
     def _ask(self) -> None:
         self.asked += 1
+        if self.broken:
+            raise ZeroDivisionError
         if self.away:
             self.refused.set()
             raise StorageAway("the shelf is away")
