@@ -7,8 +7,7 @@ from uuid import UUID
 
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.storage import Location, Storage
-from taskbell.shared.storage.location import owner_segment
-from taskbell.shared.storage.storage import Stored
+from taskbell.shared.storage.location import Stored, owner_segment
 
 INLINE: Final = 1000
 

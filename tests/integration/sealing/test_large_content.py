@@ -267,4 +267,5 @@ async def test_an_upload_does_not_count_against_the_handlers_time(
         await reports.settled(task_id)
 
     assert runs == [task_id]
+    assert json.loads(object_of(database_url, shelf, task_id)) == LARGE
     assert reports.of(TaskFailed) == []
