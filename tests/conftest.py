@@ -7,4 +7,6 @@ pytest_plugins = [
     "support.proof",
     "support.soak",
     "support.api",
+    "support.issuer",
+    "support.stores",
 ]

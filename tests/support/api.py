@@ -1,7 +1,7 @@
 """The HTTP interface for tests: in this process with a gatekeeper of the test, or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,7 @@ from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.route import Route
 from taskbell.producer.api.server import Server, bound, configuration
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.producer.api.watcher import Watcher
@@ -96,7 +97,7 @@ class Api:
         await self.parts.connections.close()
 
 
-def open_api(database_url: str, **settings: Any) -> Api:
+def open_api(database_url: str, more: Sequence[Route] = (), **settings: Any) -> Api:
     """Put the interface together; ``settings`` are those of ``ApiSettings``."""
     told = ApiSettings.read(database_url=database_url, **settings)
     connections = Connections(told.database, "api", told.api_connections)
@@ -113,7 +114,7 @@ def open_api(database_url: str, **settings: Any) -> Api:
         settings=told,
         connections=connections,
         gatekeeper=doorman,
-        producer=AsyncProducer(own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE),
+        producer=AsyncProducer(seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe),
         metrics=metrics,
@@ -122,7 +123,7 @@ def open_api(database_url: str, **settings: Any) -> Api:
         seals=seals,
         storage=storage,
     )
-    return Api(parts, build(parts), doorman, events)
+    return Api(parts, build(parts, more), doorman, events)
 
 
 MakeApi = Callable[..., Api]
@@ -130,11 +131,11 @@ MakeApi = Callable[..., Api]
 
 @pytest.fixture
 async def make_api(database_url: str) -> AsyncIterator[MakeApi]:
-    """Make interfaces on the test's database, with settings by name: ``make_api(api_auth="on")``."""
+    """Makes interfaces on the test's database; settings by name: ``make_api(api_in_flight=1)``."""
     async with AsyncExitStack() as stack:
 
-        def make(**settings: Any) -> Api:
-            api = open_api(database_url, **settings)
+        def make(more: Sequence[Route] = (), **settings: Any) -> Api:
+            api = open_api(database_url, more, **settings)
             stack.push_async_callback(api.close)
             watching = asyncio.ensure_future(api.parts.watcher.run())
 
@@ -160,7 +161,7 @@ async def served(api: Api) -> AsyncIterator[int]:
     """Serve it on a port of this machine, as ``taskbell api`` does; gives the port."""
     started = asyncio.Event()
     listener = bound(LOOPBACK, 0)
-    server = Server(configuration(api.parts), started.set)
+    server = Server(configuration(api.parts.settings, api.app), started.set)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
         await started.wait()

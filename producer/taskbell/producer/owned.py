@@ -33,7 +33,7 @@ class OwnerClient:
     raise ``DatabaseAway``. Close it, or use it by ``async with``.
     """
 
-    def __init__(  # noqa: PLR0913 - each has a default
+    def __init__(
         self,
         database_url: str,
         owner_id: str,

@@ -157,8 +157,8 @@ async def rotate(
 ) -> Rotated | None:
     """Make a key with the rights and the rate of another, which ends ``overlap`` seconds from now.
 
-    ``seconds``: how long the new one is good; None: for ever. Returns None, and has changed nothing,
-    if the other one is unknown or has ended, or if it was to end and the new one would not.
+    ``seconds``: how long the new one is good; None: for ever. Returns None, and has changed
+    nothing, if the other one is unknown or has ended, or was to end and the new one would not.
     """
     key = new_key()
     rows = await runner.run(

@@ -152,9 +152,7 @@ async def show(runner: Runner, task_id: UUID, *, owner_id: str | None = None) ->
     return Inspection(DeadLetter(*rows[0]), tuple(FailedAttempt(*row) for row in history))
 
 
-async def causes(
-    runner: Runner, only: Filters = EVERYTHING, *, limit: int = 100
-) -> list[Cause]:
+async def causes(runner: Runner, only: Filters = EVERYTHING, *, limit: int = 100) -> list[Cause]:
     """Group by fingerprint, the most frequent first."""
     rows = await runner.run(dead_letter.causes(only.names), limit=limit, **only.given)
     return [Cause(*row) for row in rows]

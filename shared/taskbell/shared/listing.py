@@ -106,4 +106,3 @@ def _walk(wanted: Wanted, owner_id: str | None) -> str:
     if owner_id:
         return "owner"
     return "task" if wanted.status is None else _HOT.get(wanted.status, "task")
-

@@ -86,3 +86,8 @@ async def release(
         statements.RELEASE, queue=queue, partition_key=partition_key, actor=actor
     )
     return [row.partition_key for row in rows]
+
+
+async def set_max_depth(runner: Runner, queue: str, max_depth: int | None, *, actor: str) -> None:
+    """Let admission refuse new tasks while so many are due; None: never. 0 refuses all."""
+    await runner.run(statements.SET_MAX_DEPTH, queue=queue, max_depth=max_depth, actor=actor)

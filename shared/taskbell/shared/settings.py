@@ -104,7 +104,10 @@ class Settings(BaseSettings):
             return None
         from taskbell.shared.storage import Storage  # noqa: PLC0415 - see above
 
-        return Storage.at(self.storage_url, inline_bytes=self.storage_inline_bytes)
+        try:
+            return Storage.at(self.storage_url, inline_bytes=self.storage_inline_bytes)
+        except ValueError as error:
+            raise ValueError(f"TASKBELL_STORAGE_URL: {error}") from None
 
     @property
     def broker_url(self) -> str | None:

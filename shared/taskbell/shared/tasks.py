@@ -17,9 +17,7 @@ _BATCH = 500
 _TRIES = 10
 
 
-async def find(
-    runner: Runner, task_id: UUID, *, owner_id: str | None = None
-) -> Whereabouts | None:
+async def find(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Whereabouts | None:
     """Return where the task is, or None if there is no such task (any more)."""
     rows = await runner.run(task.WHERE_IS, task_id=task_id, owner_id=owner_id)
     return Whereabouts(**rows[0]._asdict()) if rows else None
@@ -48,9 +46,7 @@ class Kept(NamedTuple):
     location: str | None
 
 
-async def result_of(
-    runner: Runner, task_id: UUID, *, owner_id: str | None = None
-) -> Kept | None:
+async def result_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Kept | None:
     """Return a task's result as it is kept, with nothing in it if there is none (yet).
 
     None if there is no such task.

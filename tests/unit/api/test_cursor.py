@@ -26,7 +26,9 @@ class Database:
         return [SimpleNamespace(value=self.secret)]
 
 
-async def _refused(cursors: Cursors, cursor: str, reach: str | None = "alice", **filters: str) -> str:
+async def _refused(
+    cursors: Cursors, cursor: str, reach: str | None = "alice", **filters: str
+) -> str:
     with pytest.raises(Problem) as problem:
         await cursors.read(cursor, reach, filters)
     return problem.value.kind.name

@@ -60,8 +60,8 @@ class ListedTasks(Answer):
     next: Annotated[
         str | None,
         Field(
-            description="The cursor of the next page. There may be one although this page is short, "
-            "or empty: a page looks at no more than 1 000 tasks."
+            description="The cursor of the next page. There may be one although this page is "
+            "short, or empty: a page looks at no more than 1 000 tasks."
         ),
     ]
 
@@ -82,6 +82,7 @@ class ShownTask(ListedTask):
     progress: Annotated[Any, Field(description="What its handler last said, while it runs.")]
     result: Annotated[Any, Field(description="What its handler returned, if it is kept here.")]
     result_location: Annotated[
-        str | None, Field(description="The path that hands out the result, if it is kept elsewhere.")
+        str | None,
+        Field(description="The path that hands it out, if it is not here."),
     ]
     error: Annotated[str | None, Field(description="The error of the latest failed attempt.")]

@@ -21,8 +21,8 @@ from taskbell.producer.api.routes import all_routes
 _NOBODY = Principal("", "", frozenset())
 
 
-def build(parts: Parts) -> FastAPI:
-    """Put the application together; the routes are found at ``app.state.routes``."""
+def build(parts: Parts, more: Sequence[Route] = ()) -> FastAPI:
+    """Put the application together, with ``more`` routes; all are at ``app.state.routes``."""
     app = FastAPI(
         title="taskbell",
         version=version("taskbell-producer"),
@@ -31,7 +31,7 @@ def build(parts: Parts) -> FastAPI:
         openapi_url=None,  # it is one of our routes
         redirect_slashes=False,
     )
-    routes = all_routes(parts)
+    routes = [*all_routes(parts), *more]
     routes.append(document.route(routes))
     app.state.routes = routes
     # Routed by the framework, but not read by it: handlers take the raw request, so that each

@@ -12,15 +12,19 @@ from taskbell.shared import limits
 
 _PRINTABLE: Final = r"^[ -~]{1,200}$"
 _NO_NUL: Final = r"^[^\x00]*$"
-_NEITHER: Final[dict[str, Any]] = {
-    # JSON Schema's way to say "not both".
+
+
+def _not_both(**fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON Schema's way to say it."""
+    return {"not": {"properties": fields, "required": list(fields)}}
+
+
+_CHOICES: Final[dict[str, Any]] = {
     "allOf": [
-        {"not": {
-            "properties": {"delay": {"type": "number"}, "scheduled_at": {"type": "string"}},
-            "required": ["delay", "scheduled_at"],
-        }},
+        _not_both(delay={"type": "number"}, scheduled_at={"type": "string"}),
+        _not_both(payload={"not": {"type": "null"}}, payload_location={"type": "string"}),
     ]
-}  # fmt: skip
+}
 
 MOST_TASKS: Final = 1000
 """Most tasks in one batch."""
@@ -39,7 +43,8 @@ def _instant(value: object) -> object:
 
 Name = Annotated[str, Field(strict=True, pattern=_PRINTABLE)]
 Text = Annotated[str, Field(strict=True, min_length=1, pattern=_NO_NUL)]
-Whole = Annotated[StrictInt, BeforeValidator(_whole)]
+Priority = Annotated[StrictInt, Field(ge=0, le=9), BeforeValidator(_whole)]
+Tries = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
 
 
 class Body(BaseModel):
@@ -51,7 +56,7 @@ class Body(BaseModel):
 class TaskBody(Body):
     """A task to be created."""
 
-    model_config = ConfigDict(json_schema_extra=_NEITHER)
+    model_config = ConfigDict(json_schema_extra=_CHOICES)
 
     type: Annotated[Name, Field(description="Picks the handler.", examples=["send_receipt"])]
     payload: Annotated[
@@ -75,11 +80,9 @@ class TaskBody(Body):
             },
         ),
     ] = None  # fmt: skip
-    priority: Annotated[
-        Whole | None, Field(ge=0, le=9, description="9 is served first; none is 5.")
-    ] = None
+    priority: Annotated[Priority | None, Field(description="9 is served first; none is 5.")] = None
     max_attempts: Annotated[
-        Whole | None, Field(ge=1, le=1000, description="Tries before it fails; none is 5.")
+        Tries | None, Field(description="Tries before it fails; none is 5.")
     ] = None
     partition_key: Annotated[
         Text | None,

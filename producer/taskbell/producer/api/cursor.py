@@ -11,7 +11,7 @@ from typing import Final
 
 from taskbell.producer.api.problems import Problem
 from taskbell.shared.connections import Runner
-from taskbell.shared.statements import listing
+from taskbell.shared.statements import access
 
 _VERSION: Final = b"\x01"
 _SIGNED: Final = 16
@@ -50,7 +50,7 @@ class Cursors:
         return signed[len(_VERSION) :]
 
     async def _read(self) -> bytes:
-        rows = await self._runner.run(listing.CURSOR_SECRET)
+        rows = await self._runner.run(access.SECRET, name="cursor")
         self._read_at = time.monotonic()
         if not rows:
             raise Problem("not-migrated", "the secret of the cursors is missing")

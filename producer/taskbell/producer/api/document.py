@@ -30,9 +30,9 @@ _OF_PATH: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "task_id": ({"type": "string", "format": "uuid"}, _ID),
 }
 _DESCRIPTION: Final = (
-    "Submit tasks and see what becomes of them. Everything that goes wrong is answered by a problem "
-    "document (RFC 9457) whose `type` never changes. Another owner's task is answered like one that "
-    "does not exist."
+    "Submit tasks and see what becomes of them. Everything that goes wrong is answered by a "
+    "problem document (RFC 9457) whose `type` never changes. Another owner's task is answered like "
+    "one that does not exist."
 )
 
 

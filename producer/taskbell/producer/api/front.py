@@ -129,12 +129,10 @@ class Front:
         problem = problems.of(error, submitting=scope["method"] == "POST")
         if problem is None:
             problem = Problem("internal")
-            self._observe(
-                RequestFailed(
-                    visit.route, scope["method"], visit.request_id, type(error).__name__,
-                    _where(error),
-                )  # fmt: skip
+            failed = RequestFailed(
+                visit.route, scope["method"], visit.request_id, type(error).__name__, _where(error)
             )
+            self._observe(failed)
         visit.problem = problem.kind.name
         if not visit.status:  # nothing was sent yet
             await problems.response(problem, visit.request_id)(scope, receive, answer)

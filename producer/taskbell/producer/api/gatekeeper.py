@@ -30,6 +30,10 @@ class Credentials(Protocol):
         """Return whose they are, or None if they are not good; raises ``DatabaseAway``."""
         ...
 
+    async def at_rest(self) -> None:
+        """Return once nothing is done behind anybody's back any more."""
+        ...
+
 
 class BearerGatekeeper:
     """Admits whoever sends a good key or a good token as ``Authorization: Bearer …``.
@@ -51,6 +55,12 @@ class BearerGatekeeper:
         if not principal.may(scope):
             raise Problem("forbidden", f"this needs the scope {scope.value}")
         return principal
+
+    async def at_rest(self) -> None:
+        """Return once nothing is done behind anybody's back any more."""
+        await self._keys.at_rest()
+        if self._tokens is not None:
+            await self._tokens.at_rest()
 
     async def _principal_of(self, token: str) -> Principal | None:
         # Neither kind is ever shown to the other's judge.

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from jwt import PyJWK, PyJWTError
+from pydantic import BaseModel, ValidationError
 
 from taskbell.producer.api.gatekeeper import is_loopback
 from taskbell.shared.events import Event, Level, Observer
@@ -35,6 +36,10 @@ _DEADLINE: Final = 5.0
 
 Jwk = Mapping[str, Any]
 Fetch = Callable[[str], object]
+
+
+class _KeySet(BaseModel):
+    keys: list[dict[str, Any]]
 
 
 class IssuerAway(Exception):
@@ -100,6 +105,11 @@ class Issuer:
             raise IssuerAway  # it may be a new one
         return found
 
+    async def at_rest(self) -> None:
+        """Return once nothing is being fetched."""
+        if self._fetching is not None:
+            await asyncio.wait({self._fetching})
+
     async def _refreshed(self) -> bool:
         """Fetch, or wait for who does, unless that was only just tried."""
         if (fetching := self._refresh()) is None:
@@ -153,11 +163,10 @@ def discovered(document: object, issuer: str) -> str:
 
 def keys_of(document: object) -> Sequence[Jwk]:
     """Read a set of keys; raises ``ValueError``."""
-    match document:
-        case {"keys": [*keys]}:
-            return [key for key in keys if isinstance(key, dict)]
-        case _:
-            raise ValueError("not a set of keys")
+    try:
+        return _KeySet.model_validate(document).keys
+    except ValidationError:
+        raise ValueError("not a set of keys") from None
 
 
 def pick(keys: Sequence[Jwk], kid: str | None, algorithm: str) -> PyJWK | None:
@@ -202,7 +211,10 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def fetch_json(url: str) -> object:
-    """Read a JSON document of at most 1 MiB; raises ``OSError``, ``HTTPException``, ``ValueError``."""
+    """Read a JSON document of at most 1 MiB.
+
+    Raises ``OSError``, ``HTTPException``, ``ValueError``, ``RecursionError``.
+    """
     require_trusted(url)
     proxies = [ProxyHandler({})] if urlsplit(url).scheme == "http" else []
     opener = build_opener(_NoRedirects, *proxies)

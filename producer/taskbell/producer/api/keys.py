@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -61,13 +62,19 @@ class ApiKeys:
     away.
     """
 
-    def __init__(self, runner: Runner, seconds: float, observe: Observer) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        seconds: float,
+        observe: Observer,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._runner = runner
         self._seconds = seconds
         self._uses = _LastUses(runner, observe)
         # Apart, so that a stranger's guesses do not push out what is known of good ones.
-        self._good = Remembered[Principal](_MOST_REMEMBERED, time.monotonic)
-        self._bad = Remembered[bool](_MOST_REMEMBERED, time.monotonic)
+        self._good = Remembered[Principal](_MOST_REMEMBERED, clock)
+        self._bad = Remembered[bool](_MOST_REMEMBERED, clock)
         self._asking: dict[bytes, asyncio.Future[Principal | None]] = {}
 
     async def principal_of(self, token: str) -> Principal | None:
@@ -87,6 +94,10 @@ class ApiKeys:
             self._asking[digest] = asking
             asking.add_done_callback(lambda done: self._asked(digest, done))
         return await asyncio.shield(asking)
+
+    async def at_rest(self) -> None:
+        """Return once no last use is being written."""
+        await self._uses.at_rest()
 
     def _asked(self, digest: bytes, asking: "asyncio.Future[Principal | None]") -> None:
         del self._asking[digest]
@@ -124,6 +135,11 @@ class _LastUses:
         self._prefixes.add(prefix)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
+
+    async def at_rest(self) -> None:
+        """Return once nothing is being written."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
 
     async def _write(self) -> None:
         while self._prefixes:

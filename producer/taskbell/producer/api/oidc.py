@@ -21,7 +21,7 @@ _LEEWAY_SECONDS: Final = 30
 _BELIEVED_SECONDS: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 _NAME_BYTES: Final = 200
-_RETRY_AFTER: Final = "5"
+_RETRY_AFTER: Final = 5
 # A stranger's token may hold anything where a number or a name is expected.
 _UNACCEPTABLE: Final = (
     jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
@@ -64,9 +64,7 @@ class Reading:
 class Tokens:
     """Accepts what the issuer signed for this audience and what has not expired."""
 
-    def __init__(
-        self, issuer: Issuer, audience: str, reading: Reading, observe: Observer
-    ) -> None:
+    def __init__(self, issuer: Issuer, audience: str, reading: Reading, observe: Observer) -> None:
         self._issuer = issuer
         self._audience = audience
         self._reading = reading
@@ -74,8 +72,9 @@ class Tokens:
         self._good = Remembered[Principal](_MOST_REMEMBERED, time.monotonic)
 
     async def principal_of(self, token: str) -> Principal | None:
-        """Return whose token it is, or None; raises ``Problem`` if the issuer must be asked and is
-        away.
+        """Return whose token it is, or None.
+
+        Raises ``Problem`` if the issuer must be asked and is away.
         """
         digest = sha256(token.encode()).digest()
         if (known := self._good.get(digest)) is not None:
@@ -85,12 +84,17 @@ class Tokens:
             principal = self._reading.principal_of(claims)
             left = int(claims["exp"]) - time.time()
         except IssuerAway:
-            raise Problem("issuer-away", headers={"Retry-After": _RETRY_AFTER}) from None
+            headers = {"Retry-After": str(_RETRY_AFTER)}
+            raise Problem("issuer-away", headers=headers, retry_after=_RETRY_AFTER) from None
         except _UNACCEPTABLE as error:
             self._observe(TokenRefused(type(error).__name__))
             return None
         self._good.keep(digest, principal, min(left, _BELIEVED_SECONDS))
         return principal
+
+    async def at_rest(self) -> None:
+        """Return once the issuer is not being asked any more."""
+        await self._issuer.at_rest()
 
     async def _verified(self, token: str) -> Claims:
         header = jwt.get_unverified_header(token)

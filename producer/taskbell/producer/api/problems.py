@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from starlette.responses import Response
@@ -147,7 +147,7 @@ def _unreadable(error: Unreadable) -> Problem:
     return Problem("internal", str(error))
 
 
-def _later(name: str, seconds: float, detail: str = "", **members: object) -> Problem:
+def _later(name: str, seconds: float, detail: str = "", **members: Any) -> Problem:
     whole = math.ceil(seconds)
     headers = {"Retry-After": str(whole)}
     return Problem(name, detail, headers=headers, retry_after=whole, **members)

@@ -1,6 +1,7 @@
 """uvicorn's HTTP protocol with bounds for heads and for clients that do not read.
 
-uvicorn bounds neither how large a head may grow nor how long it may take to arrive.
+uvicorn bounds neither how large a head may grow nor how long it may take to arrive, and closes a
+connection while its client still sends, so that the client may never read why.
 """
 
 import asyncio
@@ -10,10 +11,14 @@ from uuid import uuid4
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from taskbell.producer.api import problems
+from taskbell.producer.api.lingering import Lingering
 from taskbell.producer.api.problems import Problem
 
 _PAUSE_SECONDS: Final = 60.0
 """How long an answer may wait for a client that does not read it."""
+
+_LINGER_SECONDS: Final = 5.0
+"""How long a client that was refused may go on sending; what it sends is thrown away."""
 
 
 def protocol(head_bytes: int, head_seconds: float) -> type[asyncio.Protocol]:
@@ -41,7 +46,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(Lingering(transport, self.is_sent_to, _LINGER_SECONDS))
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -49,7 +54,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._refused or self.transport.is_closing():
             return
         if self._in_head:
             self._start_head_timer()
@@ -60,6 +65,10 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._waiting = self._waiting + len(data) if waits else 0
         if self._waiting > self.most_bytes:
             self._refuse("header-too-large")
+
+    def is_sent_to(self) -> bool:
+        """Whether the client is in the middle of a request."""
+        return self._refused or not self._in_head
 
     def on_url(self, url: bytes) -> None:
         self._head += len(url)
@@ -124,6 +133,10 @@ class _BoundedProtocol(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
+        cycle: Any = self.cycle  # none before the first request
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.abort()  # nothing can follow half an answer
+            return
         problem = Problem(name)
         kind = problem.kind
         document = problems.document(problem, str(uuid4()))

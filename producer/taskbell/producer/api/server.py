@@ -5,14 +5,14 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from importlib import import_module
 
 import uvicorn
+from fastapi import FastAPI
 
 from taskbell.producer.api.app import build
 from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.cursor import Cursors
-from taskbell.producer.api.gatekeeper import Gatekeeper
+from taskbell.producer.api.keys import make_gatekeeper
 from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.protocol import protocol
@@ -46,7 +46,7 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
     name = new_worker_id("api")
     try:
         parts = assemble(settings, observe)
-        config = configuration(parts)
+        config = configuration(settings, build(parts))
         listener = bound(settings.api_host, settings.api_port)
     except (ValueError, OSError) as error:
         raise CannotServe(str(error)) from error
@@ -75,10 +75,10 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
     return Parts(
         settings=settings,
         connections=connections,
-        gatekeeper=_gatekeeper(settings, connections, observe_and_count),
+        gatekeeper=make_gatekeeper(settings, connections, observe_and_count),
         # Rates are taken from the buckets, which all replicas share.
         producer=AsyncProducer(
-            own_only=True, seals=seals, storage=storage, admission=Gate.QUEUE
+            seals=seals, storage=storage, admission=Gate.QUEUE
         ),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe_and_count),
@@ -90,19 +90,10 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
     )  # fmt: skip
 
 
-def _gatekeeper(
-    settings: ApiSettings, connections: Connections, observe: Observer
-) -> Gatekeeper:
-    make = import_module("taskbell.producer.api.keys").make_gatekeeper
-    gatekeeper: Gatekeeper = make(settings, connections, observe)
-    return gatekeeper
-
-
-def configuration(parts: Parts) -> uvicorn.Config:
-    """Return how these parts are served; raises ``OSError`` for certificates that are none."""
-    settings = parts.settings
+def configuration(settings: ApiSettings, app: FastAPI) -> uvicorn.Config:
+    """Return how this is served; raises ``OSError`` for certificates that are none."""
     config = uvicorn.Config(
-        build(parts),
+        app,
         http=protocol(settings.api_head_bytes, settings.api_head_seconds),
         ws="none",
         lifespan="off",
@@ -132,7 +123,6 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.setblocking(False)
     return listener
 
 

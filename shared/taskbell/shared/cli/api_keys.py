@@ -32,7 +32,7 @@ class ScopeOption(StrEnum):
     ADMIN = "admin"
 
 
-Prefix = Annotated[str, typer.Argument(help="The first characters of the key: tbk_ and eight more.")]
+Prefix = Annotated[str, typer.Argument(help="The key's first characters: tbk_ and eight more.")]
 Expires = Annotated[
     str | None, typer.Option(help="How long it is good: 90d, 12h, 30m; if not given, for ever.")
 ]
@@ -53,7 +53,7 @@ def create(  # noqa: PLR0913 - each is an option of the command
         str, typer.Option(help="Whose tasks it reaches; '' for tasks that name no owner.")
     ],
     scope: Annotated[
-        list[ScopeOption], typer.Option(help="What it may do; repeat it. admin: all, of every owner.")
+        list[ScopeOption], typer.Option(help="What it may do; repeat it. admin: all of it, to all.")
     ],
     label: Annotated[str, typer.Option(help="What people call it.")] = "",
     expires: Expires = None,
@@ -97,7 +97,6 @@ def show(
     prefix: Prefix, *, output: Output = OutputFormat.TABLE, database_url: DatabaseUrl = None
 ) -> None:
     """Show what is known of one key."""
-
     named = _named(prefix)
 
     async def verb(connection: DedicatedConnection) -> ApiKey | None:
@@ -157,7 +156,8 @@ def revoke(
     if output is OutputFormat.JSON:
         show_one(None, {"revoked": sorted(done), "not_revoked": missed}, output)
     else:
-        typer.echo(f"{len(done)} revoked" + (f", {missed} unknown or revoked before" if missed else ""))
+        more = f", {missed} unknown or revoked before" if missed else ""
+        typer.echo(f"{len(done)} revoked{more}")
     if missed:
         raise typer.Exit(1)
 

@@ -61,7 +61,3 @@ FROM (SELECT CASE WHEN (SELECT count(*) FROM page) <= CAST(:limit AS bigint)
 LEFT JOIN page p ON true
 ORDER BY p.task_id DESC
 """)
-
-
-CURSOR_SECRET: Final = Statement("SELECT s.value FROM taskbell.secret s WHERE s.name = 'cursor'")
-"""What signs the cursors of all replicas."""

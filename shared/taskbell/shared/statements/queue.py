@@ -61,6 +61,19 @@ FROM changed
 """)
 """What is held already stays so until it is released."""
 
+_BOUND = "SELECT name AS subject, jsonb_build_object('max_depth', max_depth) AS detail FROM changed"
+
+SET_MAX_DEPTH = Statement(f"""
+WITH changed AS (
+    INSERT INTO taskbell.queue AS q (name, max_depth)
+    VALUES (:queue, CAST(:max_depth AS bigint))
+    ON CONFLICT (name) DO UPDATE SET max_depth = EXCLUDED.max_depth
+    RETURNING q.name, q.max_depth
+), {log("set", _BOUND)}
+SELECT name AS queue, max_depth FROM changed
+""")
+"""How many due tasks the queue may hold before admission refuses more; null: any number."""
+
 HELD = Statement("""
 SELECT h.queue, h.partition_key, h.task_id, h.held_at, t.status,
        (SELECT count(*) FROM taskbell.outbox o
