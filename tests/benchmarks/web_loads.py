@@ -1,6 +1,6 @@
-"""A client of HTTP in a process of its own: ``python -m benchmarks.web_loads PORT KIND SECONDS [RATE]``.
+"""A client of HTTP in a process of its own.
 
-Raw HTTP/1.1 over kept connections: a client library would cost more than the server. It says
+``python -m benchmarks.web_loads PORT KIND SECONDS [RATE]``: raw HTTP/1.1 over kept connections: a client library would cost more than the server. It says
 "ready", waits for a line, does its work and says what it did as JSON. Without a rate every
 connection asks again as soon as it is answered; with one, requests are due by the clock and a late
 answer makes the latency longer, not the load smaller.
