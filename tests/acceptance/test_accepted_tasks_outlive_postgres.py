@@ -32,17 +32,16 @@ def test_postgres_crashes_under_load(fleet: Fleet, private_postgres: Postgres) -
     told: list[Answer] = []
     over = threading.Event()
 
-    def accepted() -> int:
-        return sum(each.status == 201 for each in list(told))
+    def wait_for(accepted: int) -> None:
+        wait_until(f"{accepted} tasks are accepted", lambda: _accepted(told) >= accepted)
 
     with ThreadPoolExecutor(CALLERS) as threads:
         working = [threads.submit(_submit_until, over, caller, told) for _ in range(CALLERS)]
         try:
-            for restart in range(1, RESTARTS + 1):
-                wait_until("tasks are accepted", lambda: accepted() >= restart * ENOUGH)
-                before = accepted()
+            for _ in range(RESTARTS):
+                wait_for(_accepted(told) + ENOUGH)
                 private_postgres.restart_immediately()
-                wait_until("they are again", lambda: accepted() >= before + ENOUGH)
+            wait_for(_accepted(told) + ENOUGH)
         finally:
             over.set()
         for each in working:
@@ -56,6 +55,10 @@ def test_postgres_crashes_under_load(fleet: Fleet, private_postgres: Postgres) -
     ids = [each.json["task_id"] for each in told if each.status == 201]
     found = fleet.rows("SELECT id FROM taskbell.task WHERE id = ANY (CAST(%s AS uuid[]))", ids)
     assert len(ids) == len(set(ids)) == len(found)
+
+
+def _accepted(told: list[Answer]) -> int:
+    return sum(each.status == 201 for each in list(told))
 
 
 def _submit_until(over: threading.Event, caller: Caller, told: list[Answer]) -> None:

@@ -1,4 +1,4 @@
-"""A secret goes through success, retry, dead letter, cancel and crash, and is nowhere but sealed."""
+"""A secret goes through success, retry, dead letter, cancel and crash, and only seals hold it."""
 
 import base64
 import json

@@ -1,9 +1,9 @@
-"""A client of HTTP in a process of its own: ``python -m benchmarks.web_loads PORT KIND SECONDS [RATE]``.
+"""A client of HTTP in a process of its own: raw HTTP/1.1 over kept connections.
 
-Raw HTTP/1.1 over kept connections: a client library would cost more than the server. It says
-"ready", waits for a line, does its work and says what it did as JSON. Without a rate every
-connection asks again as soon as it is answered; with one, requests are due by the clock and a late
-answer makes the latency longer, not the load smaller.
+``python -m benchmarks.web_loads PORT KIND SECONDS [RATE]`` says "ready", waits for a line, does its
+work and says what it did as JSON. Without a rate every connection asks again as soon as it is
+answered; with one, requests are due by the clock and a late answer makes the latency longer, not
+the load smaller. A client library would cost more than the server.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from benchmarks.handlers import payload
 from taskbell.shared.loop import new_loop
@@ -43,8 +43,7 @@ class Visitor(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way to write."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by birth
 
     def ask(self, request: bytes) -> asyncio.Future[bytes]:
         """Send a request; the answer is its body."""

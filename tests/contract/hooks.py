@@ -16,11 +16,18 @@ _LONGEST_KEY: Final = 255
 _INTEGERS: Final = range(-(2**63), 2**63)
 
 
-
 @schemathesis.hook
 def filter_body(_context: Any, body: Any) -> bool:
-    """Numbers have 64 bits, texts no NUL, and tasks are due within ten years."""
-    return all(map(_storable, _values(body))) and all(map(_soon, _tasks(body)))
+    """Numbers have 64 bits, texts no NUL; tasks are due within ten years; no object is named.
+
+    Only one that its owner put into the storage can be.
+    """
+    tasks = list(_tasks(body))
+    return (
+        all(map(_storable, _values(body)))
+        and all(map(_soon, tasks))
+        and not any(isinstance(task.get("payload_location"), str) for task in tasks)
+    )
 
 
 @schemathesis.hook
@@ -37,7 +44,9 @@ def _tasks(body: Any) -> Iterator[dict[str, Any]]:
     if isinstance(body, dict):
         yield body
         batch = body.get("tasks")
-        yield from (each for each in batch if isinstance(each, dict)) if isinstance(batch, list) else ()
+        for each in batch if isinstance(batch, list) else ():
+            if isinstance(each, dict):
+                yield each
 
 
 def _values(value: Any) -> Iterator[Any]:

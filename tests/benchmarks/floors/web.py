@@ -14,13 +14,14 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-import uvicorn
 from fastapi import FastAPI, HTTPException, Path
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel
 
+from taskbell.producer.api.server import Server, bound, configuration
+from taskbell.producer.api.settings import ApiSettings
 from taskbell.shared.database import conninfo
 from taskbell.shared.ids import new_task_id
 from taskbell.shared.loop import new_loop
@@ -134,22 +135,14 @@ async def serve() -> None:
     """Serve until SIGTERM."""
     pool = Pool()
     await pool.open()
-    config = uvicorn.Config(
-        build(pool),
-        port=int(os.environ["TASKBELL_API_PORT"]),
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=2048,
-        timeout_keep_alive=20,
-    )
+    settings = ApiSettings.read()
+    listener = bound(settings.api_host, settings.api_port)
+    await Server(configuration(settings, build(pool)), _tell_started).serve(sockets=[listener])
+
+
+def _tell_started() -> None:
     sys.stdout.write('"event": "role_started"\n')
     sys.stdout.flush()
-    await uvicorn.Server(config).serve()
 
 
 if __name__ == "__main__":

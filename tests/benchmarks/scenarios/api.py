@@ -76,8 +76,8 @@ def run(bench: Bench) -> Outcome:
         outcome.findings += _findings(name, visits[_FLOOR, kind], visits[_OURS, kind])
     outcome.notes.append(
         f"One process of the server with {CONNECTIONS} connections, one client with 16 kept "
-        "connections. Latencies are of requests due by the clock, at half of the rate that the bare "
-        "framework reached in the same round. A POST is one commit, synchronous."
+        "connections. Latencies are of requests due by the clock, at half of the rate that the "
+        "bare framework reached in the same round. A POST is one commit, synchronous."
     )
     return outcome
 
