@@ -166,8 +166,8 @@ class Keeper:
     def _due(self) -> list[Lease]:
         now = time.monotonic()
         with self._lock:
-            if now < self._due_at:  # nothing is: beats only make the next one later
-                return []
+            if now < self._due_at:
+                return []  # nothing is: beats only make the next one later
             self._due_at = min(self._held.values(), default=math.inf)
             return [each for each, beat_at in self._held.items() if beat_at <= now]
 

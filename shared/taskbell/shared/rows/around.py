@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, CheckConstraint, Identity, SmallInteger, false, text, true
+from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, SmallInteger, false, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
