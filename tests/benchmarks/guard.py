@@ -19,6 +19,8 @@ class Measured:
     brokerless: Sample
     one: Sample
     """Tasks enqueued one by one."""
+    admitted: Sample
+    """The same, asking for admission."""
     many: Sample
     """Tasks enqueued in one call."""
     effect: Sample
@@ -75,6 +77,8 @@ def _drains(measured: Measured) -> Iterator[Bound]:
 def _enqueues(measured: Measured) -> Iterator[Bound]:
     # A few statements more are the connection's own.
     yield Bound("enqueue: statements a task", _per_task(measured.one, "statements"), 1, 1.1)
+    asked = _per_task(measured.admitted, "statements")
+    yield Bound("enqueue with admission: statements a task", asked, 1, 1.1)
     yield Bound("enqueue: commits a task", _per_task(measured.one, "commits"), 1, 1.1)
     yield Bound("enqueue: WAL bytes a task", _per_task(measured.one, "wal"), 300, 2_500)
     yield Bound("enqueue_many: statements a task", _per_task(measured.many, "statements"), 0, 0.01)

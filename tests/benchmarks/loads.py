@@ -3,6 +3,7 @@
 Says "ready", waits for a line, does its work and says what it did as JSON.
 """
 
+import base64
 import json
 import os
 import random
@@ -44,9 +45,23 @@ class Load:
 
     def one_psycopg(self, count: int, _rate: float) -> Answer:
         """Enqueue one by one through psycopg, each its own commit."""
+        return self._one_by_one(count, self._producer)
+
+    def _one_by_one(self, count: int, producer: Producer) -> Answer:
         with self._connected() as connection:
             connection.autocommit = True
-            return _timed(count, lambda n: self._producer.enqueue(connection, _task(n)))
+            return _timed(count, lambda n: producer.enqueue(connection, _task(n)))
+
+    def one_admitted(self, count: int, _rate: float) -> Answer:
+        """The same, asking for admission: the queue is bounded and has room."""
+        return self._one_by_one(count, Producer(admission=True))
+
+    def one_sealed(self, count: int, _rate: float) -> Answer:
+        """The same, with payloads sealed by the ring."""
+        from taskbell.shared.sealing import Seals  # noqa: PLC0415 - not for the others to load
+
+        ring = f"bench:{base64.b64encode(os.urandom(32)).decode()}"
+        return self._one_by_one(count, Producer(seals=Seals.of(ring, None)))
 
     def one_session(self, count: int, _rate: float) -> Answer:
         """Enqueue one by one through a SQLAlchemy Session, each its own transaction."""

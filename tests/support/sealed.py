@@ -31,11 +31,16 @@ def seal_of(seals: Seals, task_id: UUID, owner_id: str = "") -> TaskSeal:
 
 
 def make_sealed(
-    url: str, payload: object, *, seals: Seals | None = None, owner_id: str = "", **options: Any
+    url: str,
+    payload: object,
+    *,
+    seals: Seals | None = None,
+    owner_id: str = "",
+    due: bool = True,
+    **options: Any,
 ) -> UUID:
     """Commit a waiting task whose payload is sealed; by ``OLD`` unless told."""
-    due = "delay" not in options
-    (task_id,) = make_tasks(url, **{"delay": 3600, **options})
+    (task_id,) = make_tasks(url, delay=3600, **options)
     seal = seal_of(seals or seals_of(), task_id, owner_id)
     rows(
         url,

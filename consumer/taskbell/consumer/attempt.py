@@ -39,8 +39,6 @@ class Attempt:
     interruption: Interruption | None = None
     kill: Callable[[], None] | None = None
     """How to end a handler that runs in a process of its own."""
-    alarm: asyncio.TimerHandle | None = None
-    """Interrupts it when its time is up."""
 
     def interrupt(self, why: Interruption) -> bool:
         """Tell the handler to end; answers whether nobody had told it before.
@@ -64,11 +62,6 @@ class Attempt:
         ):
             self.running.cancel()
         return first
-
-    def disarm(self) -> None:
-        """Let it take what time it takes from now on."""
-        if self.alarm is not None:
-            self.alarm.cancel()
 
     @property
     def told_lost(self) -> bool:

@@ -109,12 +109,13 @@ class Attempts:
     async def _work(self, attempt: Attempt, registration: Registration | None) -> None:
         attempt.begun = True
         lease, outcome = attempt.lease, None
-        attempt.alarm = alarm_for(attempt, registration.timeout if registration else None)
+        alarm = alarm_for(attempt, registration.timeout if registration else None)
         try:
             if attempt.interruption is None:
                 outcome = await self._workplace.outcome(registration, lease)
-                if self._contents.is_large(lease, outcome):
-                    attempt.disarm()  # the handler was in time
+                if self._contents.storage is not None and self._contents.is_large(lease, outcome):
+                    if alarm is not None:
+                        alarm.cancel()  # the handler was in time
                     result, outcome = outcome, in_row(outcome)  # all that is left, interrupted
                     outcome = await self._contents.uploaded(lease, result)
         except asyncio.CancelledError:
@@ -124,7 +125,8 @@ class Attempts:
         except GeneratorExit:
             pass  # a future of the handler's carried it, and it flies past execute: no outcome
         finally:
-            attempt.disarm()
+            if alarm is not None:
+                alarm.cancel()
             self._free_slot(attempt)
         self._conclude(attempt, registration, outcome)
         lease.told.hold = None  # it knows the lease, which would wait for the garbage collector

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from taskbell.consumer.context import Context, Told
@@ -23,6 +23,13 @@ _MARGIN = 0.1
 _LEAST_MARGIN = 0.25
 
 
+class Apart(NamedTuple):
+    """A payload that is not in its row in the clear; one of both is set."""
+
+    sealed: bytes | None
+    location: str | None
+
+
 @dataclass(slots=True, eq=False)
 class Lease:
     """The right to run one attempt, and what its handler needs."""
@@ -31,7 +38,7 @@ class Lease:
     used: int
     """Tries used, this one included."""
     payload: object = field(repr=False)
-    """JSON values; None while it is sealed or kept elsewhere."""
+    """JSON values; None as long as it is ``apart``."""
     seconds: float
     """How long it lasts from one beat to the next."""
     deadline: float
@@ -40,8 +47,8 @@ class Lease:
     """What the handler sees as ``context.lost`` and ``context.cancelled``."""
     announced_for: float | None
     """Seconds from its announcement to its claim; None if nobody announced it."""
-    payload_sealed: bytes | None = None
-    payload_location: str | None = None
+    apart: Apart | None = field(default=None, repr=False)
+    """What is to be opened or fetched before the handler runs."""
     claimed_at: float = field(default_factory=time.monotonic)
 
     def remaining(self) -> float:
@@ -130,7 +137,8 @@ class Claims:
             row.correlation_id, row.traceparent, row.created_at, told,
         )  # fmt: skip
         seconds = self._seconds.get(row.type, DEFAULT_LEASE)
-        return Lease(
-            context, row.used, row.payload, seconds, deadline, told, row.announced_for,
-            row.payload_sealed, row.payload_location,
-        )  # fmt: skip
+        payload, apart = row.payload, None
+        if payload is None:  # or it is the null of JSON
+            found = Apart(row.payload_sealed, row.payload_location)
+            apart = None if found == (None, None) else found
+        return Lease(context, row.used, payload, seconds, deadline, told, row.announced_for, apart)

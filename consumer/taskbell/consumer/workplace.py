@@ -38,7 +38,7 @@ class Workplace:
         if registration is None:  # without a delay the poll would claim the same front for ever
             self._observe(TypeUnknown(lease.task_id, lease.context.type, lease.context.queue))
             return Released(UNKNOWN_TYPE_SECONDS)
-        if self._contents.concern(lease):
+        if lease.apart is not None or self._contents.seals is not None:
             hindrance = await self._contents.open(lease)
             told = lease.told
             if hindrance is not None or told.lost or told.cancelled or told.timed_out:

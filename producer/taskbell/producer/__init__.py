@@ -3,6 +3,7 @@
 from taskbell.producer.client import AsyncProducer, Producer
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.owned import OwnerClient
+from taskbell.producer.stored import StoredPayload
 from taskbell.producer.submission import Enqueued
 from taskbell.producer.typed_task import TypedTask
 from taskbell.shared.errors import (
@@ -28,6 +29,7 @@ __all__ = [
     "QueueFull",
     "RateLimited",
     "StorageAway",
+    "StoredPayload",
     "TaskId",
     "TaskbellError",
     "TypedTask",

@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
+from taskbell.producer.content import content_of
 from taskbell.producer.new_task import NewTask
-from taskbell.producer.payload import require_size
 from taskbell.producer.rules import require_delay, require_soon_enough
 from taskbell.producer.terms import Terms
 from taskbell.shared.ids import new_task_id
@@ -15,18 +15,12 @@ from taskbell.shared.ids import new_task_id
 _HASH_BYTES = 16
 
 
-class Discreet(str):
-    """JSON that drivers send as any text; error messages and statement logs do not repeat it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Stand in for the payload where parameters are shown to people."""
-        return "'…'"
-
-
 class Ask(NamedTuple):
-    """The fields are the parameters of the statements of a birth, in their order."""
+    """The fields are the parameters of the statements of a birth, in their order.
+
+    Of payload, payload_sealed and payload_location one is there; the last two come last, for most
+    statements do without.
+    """
 
     id: UUID
     owner_id: str
@@ -38,9 +32,18 @@ class Ask(NamedTuple):
     delay: float | None
     max_attempts: int
     priority: int
-    payload: str
+    payload: str | None
     key_hash: bytes | None
     request_hash: bytes | None
+    payload_sealed: bytes | None = None
+    payload_location: str | None = None
+
+    @property
+    def weight(self) -> int:
+        """About how many characters its payload takes in an array of many."""
+        if self.payload is not None:
+            return len(self.payload)
+        return 2 * len(self.payload_sealed or b"") + len(self.payload_location or "")
 
     @property
     def rank(self) -> tuple[bytes, str]:
@@ -49,14 +52,19 @@ class Ask(NamedTuple):
 
 
 def ask_for(request: NewTask, terms: Terms, now: datetime) -> Ask:
-    """Bring a request and its producer's terms together; raises ``InvalidTask``."""
-    require_size(request.encoded, terms.payload_limit)
+    """Bring a request and its producer's terms together; raises ``InvalidTask``.
+
+    ``LookupError``: it must be sealed, and its owner's key is not known yet.
+    """
+    task_id = request.task_id or new_task_id()
+    owner_id = terms.owner_of(request.owner_id)
+    payload, sealed, location = content_of(request, task_id, owner_id, terms)
     if request.scheduled_at is not None:
         require_soon_enough("scheduled_at", request.scheduled_at, now)
     key = request.idempotency_key
     return Ask(
-        id=request.task_id or new_task_id(),
-        owner_id=terms.owner_id if request.owner_id is None else request.owner_id,
+        id=task_id,
+        owner_id=owner_id,
         type=request.type,
         queue=request.queue,
         partition_key=request.partition_key,
@@ -65,9 +73,11 @@ def ask_for(request: NewTask, terms: Terms, now: datetime) -> Ask:
         delay=_seconds(request),
         max_attempts=request.max_attempts,
         priority=request.priority,
-        payload=Discreet(request.encoded),
+        payload=payload,
         key_hash=None if key is None else _hash(key.encode()),
         request_hash=None if key is None else request_hash(request),
+        payload_sealed=sealed,
+        payload_location=location,
     )
 
 

@@ -11,6 +11,7 @@ from taskbell.producer.submission import (
     Row,
     Rows,
     Submission,
+    admitted,
     answer,
     submission_of_many,
 )
@@ -29,7 +30,7 @@ class Batch:
     """Requests on their way: run each of ``submissions``, ``note`` its rows, take ``answers``.
 
     Making it validates everything and raises ``InvalidTask`` with the place of the first request
-    that is refused (``tasks[7].payload.price``).
+    that is refused (``tasks[7].payload.price``). ``LookupError``: an owner's key is not known yet.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class Batch:
             yield places, submission_of_many(asks, self._terms, self._traceparent)
 
     def note(self, places: Sequence[int], rows: Rows) -> None:
-        """Take what a submission answered."""
+        """Take what a submission answered; raises ``QueueFull`` and ``RateLimited``."""
         seen: set[UUID] = set()
-        for place, (known_id, created, same_request, rung) in zip(places, rows, strict=True):
+        answered = zip(places, admitted(rows), strict=True)
+        for place, (known_id, created, same_request, rung) in answered:
             task_id = known_id or self._asks[place].id
             # An id given twice is born once, though both its rows find it born.
             self._rows[place] = (task_id, created and task_id not in seen, same_request, rung)
@@ -93,7 +95,7 @@ def _chunks(asks: Sequence[Ask]) -> Iterator[list[int]]:
     chunk: list[int] = []
     characters = 0
     for place in _ordered(asks):
-        size = len(asks[place].payload)
+        size = asks[place].weight
         full = len(chunk) == CHUNK_TASKS or characters + size > CHUNK_CHARACTERS
         if chunk and full:
             yield sorted(chunk)

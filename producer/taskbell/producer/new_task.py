@@ -9,6 +9,7 @@ from uuid import UUID
 
 from taskbell.producer import rules
 from taskbell.producer.payload import encode
+from taskbell.producer.stored import StoredPayload
 from taskbell.producer.typed_task import TypedTask, payload_of
 from taskbell.shared import limits
 from taskbell.shared.errors import InvalidTask
@@ -33,7 +34,8 @@ class Options(TypedDict, total=False):
 class NewTask:
     """A task that may be enqueued; whatever cannot be raises ``InvalidTask`` here.
 
-    ``payload``: plain JSON values (dict, list, tuple, str, int, float, bool, None), read once, now.
+    ``payload``: plain JSON values (dict, list, tuple, str, int, float, bool, None), read once, now;
+    or what a producer's ``put`` made of them, which brings the task's id and its owner.
     ``queue``: the lane it waits in. ``priority``: 0…9, 9 is claimed first. ``max_attempts``: tries
     before it fails. ``owner_id``: whose task it is; None means the producer's. ``partition_key``:
     tasks of a queue that share it run one at a time, in the order in which they were enqueued.
@@ -108,13 +110,26 @@ class NewTask:
             "max_attempts": rules.require_whole(
                 "max_attempts", self.max_attempts, limits.MAX_ATTEMPTS
             ),
-            "encoded": encode(self.payload, limits.PAYLOAD_BYTES),
         }
+        stored = self.payload
+        if isinstance(stored, StoredPayload):
+            plain.update(self._stored(stored))
+        else:
+            plain["encoded"] = encode(stored, limits.PAYLOAD_BYTES)
         for name, rule in _OPTIONAL.items():
             value: object = getattr(self, name)
             if value is not None:
                 plain[name] = rule(name, value)
         return plain
+
+    def _stored(self, stored: StoredPayload) -> dict[str, object]:
+        for name, mine, its in (
+            ("task_id", self.task_id, stored.task_id),
+            ("owner_id", self.owner_id, stored.owner_id),
+        ):
+            if mine is not None and mine != its:
+                raise InvalidTask(name, "is not the one for which the payload was stored")
+        return {"encoded": stored.encoded, "task_id": stored.task_id, "owner_id": stored.owner_id}
 
 
 _OPTIONAL: dict[str, Callable[[str, object], object]] = {

@@ -1,14 +1,17 @@
 """Requests turned into statements, and rows into answers. Pure: sync and async share it."""
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
-from taskbell.producer.ask import Ask, Discreet, ask_for
+from taskbell.producer.ask import Ask, ask_for
+from taskbell.producer.content import Discreet
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.terms import Terms
+from taskbell.shared.admission import Verdict, refusal
 from taskbell.shared.array import array, quoted, quoted_bytes, quoted_instant
 from taskbell.shared.errors import IdempotencyConflict
 from taskbell.shared.ids import TaskId
@@ -28,13 +31,20 @@ _WRITERS: dict[str, Callable[..., str]] = {
     "payload": quoted,
     "key_hash": quoted_bytes,
     "request_hash": quoted_bytes,
+    "payload_sealed": quoted_bytes,
+    "payload_location": quoted,
 }
 
 Row = tuple[Any, ...]
 """What a birth answers for each task asked for: ``task_id, created, same_request, rung``.
 
-Of a batch ``task_id`` is None where it is the id that was asked for.
+Of a batch ``task_id`` is None where it is the id that was asked for. A birth that asks for
+admission appends the fields of a ``Verdict``.
 """
+_ANSWERED: Final = 4
+
+Roll = Callable[[], float]
+"""A number from 0 to 1, by which those who are refused come back at different times."""
 
 Rows = Sequence[Row]
 
@@ -60,30 +70,58 @@ def submission_of_one(
 ) -> Submission:
     """Prepare one request; raises ``InvalidTask``."""
     ask = ask_for(request, terms, now)
-    parameters: dict[str, object] = {**ask._asdict(), "traceparent": traceparent}
-    if ask.key_hash is not None:
-        return Submission(terms.births.one_with_key, parameters)
-    del parameters["key_hash"], parameters["request_hash"]
-    return Submission(terms.births.one, parameters)
+    keyed, kept = ask.key_hash is not None, ask.payload is None
+    births = terms.kept_births if kept else terms.births
+    parameters = _parameters(ask, keyed=keyed, kept=kept)
+    parameters["traceparent"] = traceparent
+    return Submission(births.one_with_key if keyed else births.one, parameters)
 
 
 def submission_of_many(asks: Sequence[Ask], terms: Terms, traceparent: str | None) -> Submission:
     """Prepare at least one request for one statement."""
-    columns = zip(Ask._fields, zip(*asks, strict=True), strict=True)
+    keyed = any(ask.key_hash is not None for ask in asks)
+    kept = any(ask.payload is None for ask in asks)
+    births = terms.kept_births if kept else terms.births
+    columns = _parameters(zip(*asks, strict=True), keyed=keyed, kept=kept)
     parameters: dict[str, object] = {
-        name: array(_WRITERS[name], column) for name, column in columns
+        name: array(_WRITERS[name], column) for name, column in columns.items()
     }
     parameters["payload"] = Discreet(parameters["payload"])
     parameters["traceparent"] = traceparent
-    if any(ask.key_hash is not None for ask in asks):
-        return Submission(terms.births.many_with_keys, parameters)
-    del parameters["key_hash"], parameters["request_hash"]
-    return Submission(terms.births.many, parameters)
+    return Submission(births.many_with_keys if keyed else births.many, parameters)
 
 
-def answer(request: NewTask, row: Row) -> Enqueued:
-    """Read a row; raises ``IdempotencyConflict`` if the key was first used for another request."""
+def _parameters(fields: Iterable[Any], *, keyed: bool, kept: bool) -> dict[str, Any]:
+    """Name the fields of an ask, or columns of them, without those the statement does not take."""
+    parameters = dict(zip(Ask._fields, fields, strict=True))
+    if not keyed:
+        del parameters["key_hash"], parameters["request_hash"]
+    if not kept:
+        del parameters["payload_sealed"], parameters["payload_location"]
+    return parameters
+
+
+def answer(request: NewTask, row: Row, roll: Roll = random.random) -> Enqueued:
+    """Read a row; raises ``IdempotencyConflict`` if the key was first used for another request.
+
+    Raises ``QueueFull`` and ``RateLimited`` if admission was asked for and refused it.
+    """
+    if len(row) != _ANSWERED:
+        (row,) = admitted([row], roll)
     task_id, created, same_request, _ = row
     if not same_request:
         raise IdempotencyConflict(request.idempotency_key or "", task_id)
     return Enqueued(TaskId(task_id), created)
+
+
+def admitted(rows: Rows, roll: Roll = random.random) -> Rows:
+    """Return what the rows of a birth answer besides admission's verdict, the same in each.
+
+    Raises ``QueueFull`` and ``RateLimited`` if that is a refusal.
+    """
+    if not rows or len(rows[0]) == _ANSWERED:
+        return rows
+    refused = refusal(Verdict(*rows[0][_ANSWERED:]), roll())
+    if refused is not None:
+        raise refused
+    return [row[:_ANSWERED] for row in rows]

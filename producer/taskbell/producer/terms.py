@@ -1,16 +1,27 @@
 """What one producer holds for all the tasks it enqueues."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
-from taskbell.producer.birth import RINGING, SILENT, Births
+from taskbell.producer.birth import Births, births
 from taskbell.producer.gate import Gate
 from taskbell.producer.rules import require_owner
+from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import PAYLOAD_BYTES
 
 if TYPE_CHECKING:  # their libraries are extras
     from taskbell.shared.sealing import Seals
     from taskbell.shared.storage import Storage
+
+
+class OwnerKey(NamedTuple):
+    """A row of ``data_key.OF_OWNERS``, whatever the caller's connection makes of rows."""
+
+    owner_id: str
+    key_id: str
+    wrapped: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +40,39 @@ class Terms:
     seals: "Seals | None" = None
     storage: "Storage | None" = None
     gate: Gate = Gate.OPEN
+    births: Births = field(init=False, repr=False, compare=False)
+    """The statements for payloads that go into the row in the clear."""
+    kept_births: Births = field(init=False, repr=False, compare=False)
+    """The statements for those of which some are sealed or stored."""
 
     def __post_init__(self) -> None:
         require_owner("owner_id", self.owner_id)
         if not 1 <= self.payload_limit <= PAYLOAD_BYTES:
             raise ValueError(f"payload_limit: must lie within 1 to {PAYLOAD_BYTES} bytes")
+        for name, kept in (("births", False), ("kept_births", True)):
+            object.__setattr__(self, name, births(ring=self.ring, kept=kept, gate=self.gate))
 
-    @property
-    def births(self) -> Births:
-        """The statements these terms call for."""
-        return RINGING if self.ring else SILENT
+    def owner_of(self, owner_id: str | None) -> str:
+        """Return whose a task is that names this owner, or none; raises ``InvalidTask``."""
+        if owner_id is None:
+            return self.owner_id
+        if self.own_only and owner_id != self.owner_id:
+            raise InvalidTask("owner_id", "is not the owner for whom this producer works")
+        return owner_id
+
+    def unknown_owners(self, owner_ids: Iterable[str]) -> list[str]:
+        """Return those whose keys must be asked for before anything can be sealed for them."""
+        return [] if self.seals is None else self.seals.unknown_owners(owner_ids)
+
+    def note_owners(self, asked: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Remember the answer."""
+        if self.seals is not None:
+            self.seals.note_owners(asked, [OwnerKey(*row) for row in rows])
+
+    def sealed(self, task_id: UUID, owner_id: str, clear: bytes) -> bytes:
+        """Seal a payload; ``LookupError`` if nothing seals for this owner."""
+        from taskbell.shared.sealing import Kind  # noqa: PLC0415 - an extra, there if seals are
+
+        if self.seals is None:
+            raise LookupError("this producer seals nothing")
+        return self.seals.for_task(task_id, owner_id).seal(Kind.PAYLOAD, clear)

@@ -4,6 +4,8 @@
 outcome        written as                                      the task becomes
 =============  ==============================================  ====================================
 ``Completed``  ``completed``, with the result                  COMPLETED
+``Kept``       ``completed``, with the sealed result, or with  COMPLETED
+               where it is
 ``Failed``     ``retry`` after a delay, with the diagnosis     RETRYING, or FAILED when its tries
                                                                are used up
 ``Rejected``   ``fail``, with the diagnosis                    FAILED
@@ -50,12 +52,15 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned; ``result`` is JSON text, if it returned anything.
-
-    One that is not kept in the clear and in the row is ``sealed`` or at a ``location`` instead.
-    """
+    """The handler returned; ``result`` is JSON text, if it returned anything."""
 
     result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The handler returned, and its result was sealed for the row or put in the storage."""
+
     sealed: bytes | None = None
     location: str | None = None
 
@@ -97,7 +102,7 @@ class Stopped:
     """The handler ended because the task was cancelled."""
 
 
-Outcome = Completed | Failed | Rejected | Snoozed | Released | Stopped
+Outcome = Completed | Kept | Failed | Rejected | Snoozed | Released | Stopped
 Verdict = Literal["completed", "retry", "fail", "snooze", "release", "cancelled", "lost"]
 
 
@@ -118,11 +123,12 @@ class Settlement(NamedTuple):
 def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) -> Settlement:
     """Decide what to write; ``retry_after`` (seconds) is the retry policy's answer for this try."""
     match outcome:
-        case Completed(result, sealed, location):
+        case Completed(result):
+            return Settlement(task_id, attempt, "completed", result=result)
+        case Kept(sealed, location):
             return Settlement(
-                task_id, attempt, "completed",
-                result=result, result_sealed=sealed, result_location=location,
-            )  # fmt: skip
+                task_id, attempt, "completed", result_sealed=sealed, result_location=location
+            )
         case Failed(diagnosis, _):
             return Settlement(task_id, attempt, "retry", delay=retry_after, diagnosis=diagnosis)
         case Rejected(diagnosis):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.connections import Runner
 from taskbell.shared.statements import queue as statements
 
 OnDead = Literal["continue", "hold"]
@@ -16,7 +16,7 @@ OnDead = Literal["continue", "hold"]
 class Queue:
     """What was decided and measured; ``depth`` counts what is due, ``oldest_age`` is in seconds.
 
-    ``running`` counts leases, ``held`` partitions.
+    ``running`` counts leases, ``held`` partitions; from ``max_depth`` on admission refuses tasks.
     """
 
     queue: str
@@ -29,6 +29,7 @@ class Queue:
     measured_at: datetime | None
     running: int
     held: int
+    max_depth: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,49 +44,50 @@ class HeldPartition:
     waiting: int
 
 
-async def list_many(connection: DedicatedConnection) -> list[Queue]:
+async def list_many(runner: Runner) -> list[Queue]:
     """Return every queue that was measured or about which something was decided."""
-    return [Queue(*row) for row in await connection.run(statements.OVERVIEW)]
+    return [Queue(*row) for row in await runner.run(statements.OVERVIEW)]
 
 
 async def pause(
-    connection: DedicatedConnection, queue: str, *, actor: str, seconds: float | None = None
+    runner: Runner, queue: str, *, actor: str, seconds: float | None = None
 ) -> datetime | None:
     """Let nothing of it be claimed, for so long or until it is resumed; what runs goes on.
 
     Returns the instant at which it goes on by itself, if one was asked for.
     """
-    rows = await connection.run(statements.PAUSE, queue=queue, seconds=seconds, actor=actor)
+    rows = await runner.run(statements.PAUSE, queue=queue, seconds=seconds, actor=actor)
     until: datetime | None = rows[0].paused_until
     return until
 
 
-async def resume(connection: DedicatedConnection, queue: str, *, actor: str) -> bool:
+async def resume(runner: Runner, queue: str, *, actor: str) -> bool:
     """Let it be claimed again and wake who listens; returns whether it was paused."""
-    return bool(await connection.run(statements.RESUME, queue=queue, actor=actor))
+    return bool(await runner.run(statements.RESUME, queue=queue, actor=actor))
 
 
-async def set_on_dead(
-    connection: DedicatedConnection, queue: str, on_dead: OnDead, *, actor: str
-) -> int:
+async def set_on_dead(runner: Runner, queue: str, on_dead: OnDead, *, actor: str) -> int:
     """Decide for the heads that end from now on; returns how many partitions are held still."""
-    rows = await connection.run(statements.SET_ON_DEAD, queue=queue, on_dead=on_dead, actor=actor)
+    rows = await runner.run(statements.SET_ON_DEAD, queue=queue, on_dead=on_dead, actor=actor)
     return int(rows[0].held)
 
 
-async def held(
-    connection: DedicatedConnection, queue: str, *, limit: int = 100
-) -> list[HeldPartition]:
+async def held(runner: Runner, queue: str, *, limit: int = 100) -> list[HeldPartition]:
     """Return the held partitions of a queue, the longest held first."""
-    rows = await connection.run(statements.HELD, queue=queue, limit=limit)
+    rows = await runner.run(statements.HELD, queue=queue, limit=limit)
     return [HeldPartition(*row) for row in rows]
 
 
 async def release(
-    connection: DedicatedConnection, queue: str, partition_key: str | None = None, *, actor: str
+    runner: Runner, queue: str, partition_key: str | None = None, *, actor: str
 ) -> list[str]:
     """Let a partition go on without the head it lost; None: all. Returns the keys released."""
-    rows = await connection.run(
+    rows = await runner.run(
         statements.RELEASE, queue=queue, partition_key=partition_key, actor=actor
     )
     return [row.partition_key for row in rows]
+
+
+async def set_max_depth(runner: Runner, queue: str, max_depth: int | None, *, actor: str) -> None:
+    """Let admission refuse new tasks while so many are due; None: never. 0 refuses all."""
+    await runner.run(statements.SET_MAX_DEPTH, queue=queue, max_depth=max_depth, actor=actor)

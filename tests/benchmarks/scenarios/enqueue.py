@@ -24,16 +24,24 @@ _FLOORS: Final = {1: "pgbench enqueue, 1 client", 8: "pgbench enqueue, 8 clients
 _OURS: Final = {1: "enqueue, 1 producer", 8: "enqueue, 8 producers"}
 _SESSION: Final = "enqueue by Session, 1 producer"
 _RUNG: Final = "enqueue, 8 producers, bell armed"
+_ADMITTED: Final = {1: "enqueue, 1 producer, admission", 8: "enqueue, 8 producers, admission"}
+_SEALED: Final = "enqueue, 1 producer, sealed"
 _MANY: Final = "enqueue_many of 10 000"
 _MANY_FLOOR: Final = "pgbench enqueue of 100, 1 client"
 _SHARE: Final = 0.5
 _MANY_RATE: Final = 25_000
 _BELL_SHARE: Final = 0.97
+_ADMITTED_SHARE: Final = 0.95
 _ADDED: Final = {"psycopg": 0.3, "session": 0.5}
 # A listener that is awake: everybody looks at the row, nobody rings, as under load.
 _AWAKE: Final = """
 INSERT INTO taskbell.bell (listener_id, awake_until, listen_until)
 VALUES ('bench', clock_timestamp() + interval '1 hour', clock_timestamp() + interval '1 hour')
+"""
+# A bounded queue that was measured and has room: what admission looks at each time.
+_BOUNDED: Final = """
+INSERT INTO taskbell.queue (name, max_depth, depth, oldest_age, drain_rate, measured_at)
+VALUES ('bench', 1000000000, 1000, 1, 1000, clock_timestamp())
 """
 
 
@@ -47,7 +55,10 @@ def run(bench: Bench) -> Outcome:
         _SESSION: lambda: alone(bench, "one_session", [count]),
         _FLOORS[8]: lambda: _floor(bench, scripts.enqueue_one(), 8, 1),
         _OURS[8]: lambda: alone(bench, "one_psycopg", [count // 4] * 8),
-        _RUNG: lambda: alone(bench, "one_psycopg", [count // 4] * 8, listener=True),
+        _RUNG: lambda: alone(bench, "one_psycopg", [count // 4] * 8, ahead=_AWAKE),
+        _ADMITTED[1]: lambda: admitted(bench, [count]),
+        _ADMITTED[8]: lambda: admitted(bench, [count // 4] * 8),
+        _SEALED: lambda: alone(bench, "one_sealed", [count]),
         _MANY_FLOOR: lambda: _floor(bench, scripts.enqueue_many(), 1, 100),
         _MANY: lambda: alone(bench, "many", [max(10_000, bench.size.drain // 10_000 * 10_000)]),
     }
@@ -63,6 +74,7 @@ def run(bench: Bench) -> Outcome:
     series = in_turn(bench, systems, few=peers, notes=notes)
     outcome.tables.append(table("Enqueueing", series))
     outcome.findings += [*_shares(series), *_peers(series), _bulk(series), _bell(series)]
+    outcome.findings += _admission(series)
     _tell_added(bench, outcome)
     return outcome
 
@@ -76,11 +88,16 @@ def _peer(bench: Bench, name: str) -> Callable[[], Sample]:
     return lambda: running.enqueue(bench, name)
 
 
-def alone(bench: Bench, kind: str, counts: list[int], *, listener: bool = False) -> Sample:
-    """Producers of this kind with nobody who consumes; ``listener``: as if a relay were awake."""
+def admitted(bench: Bench, counts: list[int]) -> Sample:
+    """Producers that ask for admission to a bounded queue, and get it."""
+    return alone(bench, "one_admitted", counts, ahead=_BOUNDED)
+
+
+def alone(bench: Bench, kind: str, counts: list[int], *, ahead: str = "") -> Sample:
+    """Producers of this kind with nobody who consumes; ``ahead``: SQL that comes before."""
     url = bench.servers.database()
-    if listener:
-        rows(url, _AWAKE)
+    if ahead:
+        rows(url, ahead)
     with Crew(bench.run_directory(), {"TASKBELL_DATABASE_URL": url}) as crew:
         names = producing.make_ready(crew, kind, counts)
         meter = Meter(url)
@@ -146,6 +163,23 @@ def _bell(series: dict[str, Series]) -> Finding:
         f"{100 * (1 - share):.1f} %", share > _BELL_SHARE,
         "less than the runs' own spread cannot be told apart",
     )  # fmt: skip
+
+
+def _admission(series: dict[str, Series]) -> list[Finding]:
+    findings: list[Finding] = []
+    for clients, name in _ADMITTED.items():
+        with_it, without = series[name], series[_OURS[clients]]
+        share = with_it.rate / without.rate
+        findings.append(
+            Finding(
+                name, "costs < 5 % of enqueue throughput", f"{100 * (1 - share):.1f} %",
+                share > _ADMITTED_SHARE,
+                "CPU-µs per task with it and without: postgres "
+                f"{with_it.micros('postgres'):.0f} and {without.micros('postgres'):.0f}, python "
+                f"{with_it.micros('python'):.0f} and {without.micros('python'):.0f}",
+            )
+        )  # fmt: skip
+    return findings
 
 
 def _tell_added(bench: Bench, outcome: Outcome) -> None:

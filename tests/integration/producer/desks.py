@@ -184,12 +184,13 @@ KINDS = (*_BLOCKING, *_AWAITED)
 """The whole suite runs on these; the scoped sessions, which only pass calls on, run in one test."""
 
 
-def open_desk(
-    kind: str, url: str, *, owner_id: str = "", ring: bool = True
-) -> AbstractAsyncContextManager[Desk]:
-    """Open a connection of that kind; what is not committed at the end is rolled back."""
+def open_desk(kind: str, url: str, **terms: Any) -> AbstractAsyncContextManager[Desk]:
+    """Open a connection of that kind, for a producer on these terms.
+
+    What is not committed at the end is rolled back.
+    """
     blocking = {**_BLOCKING, "scoped_session": _scoped_session}
     if kind in blocking:
-        return blocking[kind](url, Producer(owner_id=owner_id, ring=ring))
+        return blocking[kind](url, Producer(**terms))
     awaited = {**_AWAITED, "async_scoped_session": _async_scoped_session}
-    return awaited[kind](url, AsyncProducer(owner_id=owner_id, ring=ring))
+    return awaited[kind](url, AsyncProducer(**terms))

@@ -101,16 +101,17 @@ def spoil(url: str, task_id: object, how: str) -> None:
         "a byte": "payload_sealed = set_byte(payload_sealed, 40, get_byte(payload_sealed, 40) # 1)",
         "the owner": "owner_id = 'Eve'",
         "all of it": "payload_sealed = '\\x7b7d'",
+        "to nothing": "payload_sealed = ''",
     }
     rows(url, f"UPDATE taskbell.task SET {change[how]} WHERE id = %s", task_id)
 
 
-@pytest.mark.parametrize("how", ["a byte", "the owner", "all of it"])
+@pytest.mark.parametrize("how", ["a byte", "the owner", "all of it", "to nothing"])
 async def test_a_changed_payload_makes_a_dead_letter_at_once_and_reaches_no_handler(
     database_url: str, reports: Reports, how: str
 ) -> None:
     ran = list[int]()
-    task_id = make_sealed(database_url, CARD, type="charge", delay=3600)
+    task_id = make_sealed(database_url, CARD, type="charge", due=False)
     spoil(database_url, task_id, how)
     make_due(database_url, task_id)
     async with working(failing(ran), database_url, reports, seal_keys=OLD):
@@ -118,6 +119,7 @@ async def test_a_changed_payload_makes_a_dead_letter_at_once_and_reaches_no_hand
 
     (letter,) = rows(database_url, "SELECT * FROM taskbell.dead_letter")
     assert (letter.error_class, letter.attempt_count) == ("taskbell.UnreadablePayload", 1)
+    assert letter.last_error == "the content cannot be read: changed"
     assert ran == []
 
 
@@ -125,7 +127,7 @@ async def test_a_payload_of_another_task_is_not_taken_for_ones_own(
     database_url: str, reports: Reports
 ) -> None:
     ran = list[int]()
-    first, second = (make_sealed(database_url, CARD, type="charge", delay=3600) for _ in "ab")
+    first, second = (make_sealed(database_url, CARD, type="charge", due=False) for _ in "ab")
     rows(
         database_url,
         "UPDATE taskbell.task t SET payload_sealed = o.payload_sealed FROM taskbell.task o "

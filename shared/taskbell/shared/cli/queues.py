@@ -17,8 +17,9 @@ from taskbell.shared.queues import HeldPartition, Queue
 
 __all__ = ["OnDeadOption", "decide", "held", "list_many", "pause", "register", "release", "resume"]
 
-_LISTED = ("queue", "paused", "paused_until", "depth", "oldest_age", "drain_rate", "running",
-           "on_dead", "held")  # fmt: skip
+_LISTED = ("queue", "paused", "paused_until", "max_depth", "depth", "oldest_age", "drain_rate",
+           "running", "on_dead", "held")  # fmt: skip
+_MOST_DEPTH = 10**15
 _HELD = ("partition_key", "task_id", "status", "held_at", "waiting")
 
 
@@ -115,21 +116,49 @@ def resume(
 def decide(
     queue: Name,
     *,
-    on_dead: Annotated[OnDeadOption, typer.Option(help="When the head of a partition dies.")],
+    on_dead: Annotated[
+        OnDeadOption | None, typer.Option(help="When the head of a partition dies.")
+    ] = None,
+    max_depth: Annotated[
+        str | None,
+        typer.Option(help="How many due tasks fill it, for producers that ask; or none."),
+    ] = None,
     actor: Actor = None,
     output: Output = OutputFormat.TABLE,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Decide whether a partition goes on after its head failed or was cancelled."""
+    """Decide when the queue is full, and whether a partition goes on after its head failed."""
+    if on_dead is None and max_depth is None:
+        fail("name --on-dead or --max-depth", code=2)
+    most = None if max_depth is None else _depth(max_depth)
     who = myself(actor)
 
-    async def verb(connection: DedicatedConnection) -> int:
+    async def verb(connection: DedicatedConnection) -> int | None:
+        if max_depth is not None:
+            await queues.set_max_depth(connection, queue, most, actor=who)
+        if on_dead is None:
+            return None
         return await queues.set_on_dead(connection, queue, on_dead.value, actor=who)
 
     still = ask(database_url, verb)
-    words = f"; {still} of its partitions are held until they are released" if still else ""
-    fields = {"queue": queue, "on_dead": on_dead.value, "held": still}
-    _tell(f"{queue}: {on_dead.value}{words}", fields, output)
+    words: list[str] = []
+    fields: dict[str, object] = {"queue": queue}
+    if on_dead is not None:
+        held_still = f"; {still} of its partitions are held until they are released"
+        words.append(on_dead.value + (held_still if still else ""))
+        fields |= {"on_dead": on_dead.value, "held": still}
+    if max_depth is not None:
+        words.append("never full" if most is None else f"full at {most}")
+        fields |= {"max_depth": most}
+    _tell(f"{queue}: {', '.join(words)}", fields, output)
+
+
+def _depth(given: str) -> int | None:
+    if given == "none":
+        return None
+    if not given.isascii() or not given.isdecimal() or int(given) > _MOST_DEPTH:
+        fail("--max-depth takes a whole number from 0, or none", code=2)
+    return int(given)
 
 
 def release(

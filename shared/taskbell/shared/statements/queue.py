@@ -13,7 +13,8 @@ SELECT q.name AS queue, q.paused OR COALESCE(q.paused_until > clock_timestamp(),
            AS paused_until,
        q.on_dead, q.depth, q.oldest_age, q.drain_rate, q.measured_at,
        (SELECT count(*) FROM taskbell.lease l WHERE l.queue = q.name) AS running,
-       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held
+       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held,
+       q.max_depth
 FROM taskbell.queue q ORDER BY q.name
 """)
 """A queue is known once it was measured or something was decided about it."""
@@ -59,6 +60,19 @@ SELECT name AS queue, on_dead,
 FROM changed
 """)
 """What is held already stays so until it is released."""
+
+_BOUND = "SELECT name AS subject, jsonb_build_object('max_depth', max_depth) AS detail FROM changed"
+
+SET_MAX_DEPTH = Statement(f"""
+WITH changed AS (
+    INSERT INTO taskbell.queue AS q (name, max_depth)
+    VALUES (:queue, CAST(:max_depth AS bigint))
+    ON CONFLICT (name) DO UPDATE SET max_depth = EXCLUDED.max_depth
+    RETURNING q.name, q.max_depth
+), {log("set", _BOUND)}
+SELECT name AS queue, max_depth FROM changed
+""")
+"""How many due tasks the queue may hold before admission refuses more; null: any number."""
 
 HELD = Statement("""
 SELECT h.queue, h.partition_key, h.task_id, h.held_at, t.status,
