@@ -39,9 +39,10 @@ Row = tuple[Any, ...]
 """What a birth answers for each task asked for: ``task_id, created, same_request, rung``.
 
 Of a batch ``task_id`` is None where it is the id that was asked for. A birth that asks for
-admission appends the fields of a ``Verdict``.
+admission appends the JSON of a ``Verdict`` or None; of rates, also whether the owner has one.
 """
 _ANSWERED: Final = 4
+_RATED: Final = 6
 
 Roll = Callable[[], float]
 """A number from 0 to 1, by which those who are refused come back at different times."""
@@ -123,10 +124,11 @@ def admitted(
     """
     if not rows or len(rows[0]) == _ANSWERED:
         return rows
-    refused = refusal(Verdict(*rows[0][_ANSWERED:]), roll())
-    if refused is not None:
-        raise refused
-    for owner_id, row in zip(owner_ids, rows, strict=True):
-        if Verdict(*row[_ANSWERED:]).rated is False:
-            terms.unrated.note(owner_id)
+    shut = rows[0][_ANSWERED]
+    if shut is not None:
+        raise refusal(Verdict.read(shut), roll())
+    if len(rows[0]) == _RATED:
+        for owner_id, row in zip(owner_ids, rows, strict=True):
+            if not row[-1]:
+                terms.unrated.note(owner_id)
     return [row[:_ANSWERED] for row in rows]

@@ -38,8 +38,7 @@ class Asking:
     also: str = ""
     """The condition that nothing is shut, as the only one and as a further one."""
     told: str = ""
-    """The fields of ``admission.Verdict``."""
-    joined: str = ""
+    """The row of ``shut`` as JSON, and with rates whether the owner has one."""
 
 
 _NO_ROOM = "COALESCE(q.depth, 0) >= q.max_depth"
@@ -89,9 +88,10 @@ _DEBIT = """debit AS (
 )"""
 
 _OPEN = "NOT EXISTS (SELECT FROM shut)"
-_FULL_TOLD = """,
-       s.full_queue, s.depth, s.max_depth, s.drain_rate"""
-_TOLD = f"""{_FULL_TOLD}, s.limited_owner, s.tokens, s.need, s.rate,
+# As one text, which is null for nearly all: a column more is read for every task.
+_TOLD = """,
+       (SELECT CAST(to_jsonb(s) AS text) FROM shut s) AS shut"""
+_RATED_TOLD = f"""{_TOLD},
        EXISTS (SELECT FROM taskbell.rate_limit r
                WHERE r.scope = 'owner' AND r.name = {{owner}}) AS rated"""
 
@@ -113,9 +113,9 @@ def asking_of_many(*, key: bool, rated: bool) -> Asking:
 
 def _asking(queues: str, buckets: str | None, owner: str) -> Asking:
     if buckets is None:
-        ctes, told = f", shut AS MATERIALIZED (\n    {queues}\n)", _FULL_TOLD
+        ctes, told = f", shut AS MATERIALIZED (\n    {queues}\n)", _TOLD
     else:
-        told = _TOLD.format(owner=owner)
+        told = _RATED_TOLD.format(owner=owner)
         ctes = f""", crowded AS MATERIALIZED (
     {queues}
 ), bucket AS MATERIALIZED (
@@ -126,7 +126,6 @@ def _asking(queues: str, buckets: str | None, owner: str) -> Asking:
         where=f"\n    WHERE {_OPEN}",
         also=f"\n      AND {_OPEN}",
         told=told,
-        joined="\nLEFT JOIN shut s ON true",
     )
 
 
