@@ -1,9 +1,9 @@
 """A client of HTTP in a process of its own: raw HTTP/1.1 over kept connections.
 
-``python -m benchmarks.web_loads PORT KIND SECONDS [RATE]`` says "ready", waits for a line, does its
-work and says what it did as JSON. Without a rate every connection asks again as soon as it is
-answered; with one, requests are due by the clock and a late answer makes the latency longer, not
-the load smaller. A client library would cost more than the server.
+``python -m benchmarks.web_loads PORT KIND SECONDS RATE LEAST`` says "ready", waits for a line, does its
+work and says what it did as JSON. With a rate of 0 every connection asks again as soon as it is
+answered, for so long and until there were so many; with another, requests are due by the clock and
+a late answer makes the latency longer, not the load smaller. A client library would cost more than the server.
 """
 
 import asyncio
@@ -103,8 +103,8 @@ class Load:
         for task_id in cycle(known):
             yield f"GET /tasks/{task_id} HTTP/1.1\r\n{host}\r\n".encode()
 
-    async def run(self, seconds: float, rate: float) -> float:
-        """Ask for so long; returns the seconds until the last answer."""
+    async def run(self, seconds: float, rate: float, least: int) -> float:
+        """Ask for so long, and ``least`` times; returns the seconds until the last answer."""
         loop = asyncio.get_running_loop()
         visitors = [
             (await loop.create_connection(Visitor, "127.0.0.1", self._port))[1]
@@ -114,7 +114,9 @@ class Load:
         async with asyncio.TaskGroup() as together:
             for place, visitor in enumerate(visitors):
                 visits = (
-                    self._due(place, begun, seconds, rate) if rate else _at_once(begun, seconds)
+                    self._due(place, begun, seconds, rate)
+                    if rate
+                    else self._at_once(begun + seconds, least)
                 )
                 together.create_task(self._visit(visitor, visits))
         took = time.perf_counter() - begun
@@ -130,6 +132,10 @@ class Load:
             yield begun + number / rate
             number += CONNECTIONS
 
+    def _at_once(self, until: float, least: int) -> Iterator[float]:
+        while (now := time.perf_counter()) < until or len(self.latencies) < least:
+            yield now
+
     async def _visit(self, visitor: Visitor, visits: Iterator[float]) -> None:
         for due in visits:
             early = due - time.perf_counter()
@@ -141,14 +147,9 @@ class Load:
                 self._born.append(born[1])
 
 
-def _at_once(begun: float, seconds: float) -> Iterator[float]:
-    while (now := time.perf_counter()) < begun + seconds:
-        yield now
-
-
 def main() -> None:
     """Be one client."""
-    port, kind, seconds, *rest = sys.argv[1:]
+    port, kind, seconds, rate, least = sys.argv[1:]
     load = Load(int(port), kind, os.environ["BENCH_KEY"], Path(os.environ["BENCH_RUN"]))
     say: Callable[[str], int] = sys.stdout.write
     say("ready\n")
@@ -156,7 +157,7 @@ def main() -> None:
     sys.stdin.readline()
     cpu = time.process_time()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        took = runner.run(load.run(float(seconds), float(rest[0]) if rest else 0.0))
+        took = runner.run(load.run(float(seconds), float(rate), int(least)))
     answer = {
         "requests": len(load.latencies),
         "seconds": took,

@@ -27,7 +27,8 @@ _LATE_SHARE: Final = 1.5
 _OFFERED: Final = 0.5
 # Four stretches for each system and round: all of it has to be over within a minute.
 _STRETCH: Final = 0.4
-_WARM_SECONDS: Final = 0.3
+# Each connection plans a statement anew for five times, and only then keeps a plan.
+_WARM: Final = 400
 _PATIENCE: Final = 60.0
 
 
@@ -100,7 +101,7 @@ def _visits(bench: Bench, system: str, offered: dict[str, float]) -> dict[str, V
             crew.says("server", '"event": "role_started"')
             for kind in _KINDS:
                 client = _Client(crew, url, port.number, kind)
-                client.ask(_WARM_SECONDS)
+                client.ask(0.0, least=_WARM)
                 fast = client.ask(seconds)
                 if system == _FLOOR:
                     offered[kind] = _OFFERED * fast.rate
@@ -129,10 +130,10 @@ class _Client:
         self._kind = kind
         self._count = 0
 
-    def ask(self, seconds: float, rate: float = 0.0) -> Stretch:
+    def ask(self, seconds: float, rate: float = 0.0, least: int = 1) -> Stretch:
         self._count += 1
         name = f"client-{self._kind}-{self._count}"
-        given = (str(self._port), self._kind, str(seconds), str(rate))
+        given = (str(self._port), self._kind, str(seconds), str(rate), str(least))
         self._crew.start(name, "benchmarks.web_loads", *given)
         self._crew.says(name, "ready\n")
         statements = counters.read(self._url).statements
