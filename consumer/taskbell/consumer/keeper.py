@@ -40,8 +40,7 @@ _UNANSWERED_SECONDS = 5.0
 _FRAMES = 30
 
 Report = Callable[[Lease, str, int | None], None]
-"""Called on the event loop with ``lost`` or ``cancel``; for ``lost`` with the task's attempt now,
-if it is known."""
+"""Called on the event loop with ``lost`` or ``cancel``, and the task's attempt now, if known."""
 
 
 class KeeperDied(RuntimeError):
