@@ -126,6 +126,24 @@ async def test_more_streams_than_there_may_be_are_told_to_come_back(make_api: Ma
     assert int(refused.headers["retry-after"]) > 0
 
 
+async def test_one_owner_cannot_have_all_the_streams(make_api: MakeApi) -> None:
+    api = make_api(api_streams=2, api_owner_streams=1, api_stream_seconds=30)
+    task_id, bobs = await submit(api.client), await submit(api.as_(BOB))
+    async with caller(api) as client:
+        theirs = api.doorman.header_of(BOB)
+        async with stream(client, task_id) as following:
+            await following.state()
+            refused = await client.get(f"/tasks/{task_id}/events")
+            headers = await client.head(f"/tasks/{bobs}/events", headers=theirs)
+            async with client.stream("GET", f"/tasks/{bobs}/events", headers=theirs) as others:
+                assert others.status_code == 200
+
+    assert (refused.status_code, problem(refused)) == (429, "rate-limited")
+    assert int(refused.headers["retry-after"]) > 0
+    assert headers.status_code == 200  # and holds no place
+    assert api.parts.metrics.streams == 0
+
+
 async def test_a_stream_ends_after_its_time_without_saying_that_the_task_did(
     make_api: MakeApi,
 ) -> None:

@@ -3,6 +3,7 @@
 Here alone is anything caught broadly: whatever a route raises becomes a problem document.
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from traceback import extract_tb
@@ -57,8 +58,17 @@ class RequestFailed(Event):
 
 
 @dataclass(slots=True)
+class Traffic:
+    """How many requests there are now; who stays is not counted once that is known."""
+
+    in_flight: int = 0
+
+
+@dataclass(slots=True)
 class Visit:
     """What is known of a request while it is served."""
+
+    traffic: Traffic
 
     request_id: str = field(default_factory=lambda: str(uuid4()))
     route: str = ""
@@ -68,13 +78,19 @@ class Visit:
     body_read: bool = False
     """Whether the whole body arrived; if not, the connection cannot be used again."""
     counted: bool = False
+    held: ExitStack = field(default_factory=ExitStack)
+    """What is given back once the request has its answer, or has ended without one."""
 
+    def enter(self) -> None:
+        """Take a place among the requests in flight."""
+        self.counted = True
+        self.traffic.in_flight += 1
 
-@dataclass(slots=True)
-class Traffic:
-    """How many requests there are now; event streams are not counted once they began."""
-
-    in_flight: int = 0
+    def leave(self) -> None:
+        """Give the place back, if it was not."""
+        if self.counted:
+            self.counted = False
+            self.traffic.in_flight -= 1
 
 
 def visit_of(request: Request) -> Visit:
@@ -97,8 +113,8 @@ class Front:
         if scope["type"] != "http":
             return
         began = perf_counter()
-        visit = scope[_VISIT] = Visit()
-        answer = _Answer(visit, self._traffic, send, has_body=_has_body(scope))
+        visit = scope[_VISIT] = Visit(self._traffic)
+        answer = _Answer(visit, send, has_body=_has_body(scope))
         try:
             self._enter(visit, scope["path"])
             await self._app(scope, receive, answer)
@@ -107,7 +123,8 @@ class Front:
         except Exception as error:  # noqa: BLE001 - the one place: nothing may escape unshaped
             await self._turn_into_problem(error, scope, receive, answer)
         finally:
-            answer.leave()
+            visit.leave()
+            visit.held.close()
             served = RequestServed(
                 visit.route, scope["method"], visit.status, perf_counter() - began,
                 visit.principal, visit.request_id, visit.problem,
@@ -119,8 +136,7 @@ class Front:
             return
         if self._traffic.in_flight >= self._most:
             raise Problem("overloaded", headers={"Retry-After": "1"})
-        visit.counted = True
-        self._traffic.in_flight += 1
+        visit.enter()
 
     async def _turn_into_problem(
         self, error: Exception, scope: Scope, receive: Receive, answer: "_Answer"
@@ -141,9 +157,8 @@ class Front:
 class _Answer:
     """Sends, with the headers that every answer has."""
 
-    def __init__(self, visit: Visit, traffic: Traffic, send: Send, *, has_body: bool) -> None:
+    def __init__(self, visit: Visit, send: Send, *, has_body: bool) -> None:
         self._visit = visit
-        self._traffic = traffic
         self._send = send
         self._has_body = has_body
 
@@ -157,14 +172,8 @@ class _Answer:
                 headers.append(_CLOSE)
             message["headers"] = headers
             if (b"content-type", b"text/event-stream; charset=utf-8") in headers:
-                self.leave()
+                visit.leave()
         await self._send(message)
-
-    def leave(self) -> None:
-        """Give the place back."""
-        if self._visit.counted:
-            self._visit.counted = False
-            self._traffic.in_flight -= 1
 
 
 def _has_body(scope: Scope) -> bool:

@@ -32,7 +32,9 @@ class ApiSettings(Settings):
     """Most requests at once; more are told to come back."""
 
     api_streams: int = Field(default=1000, ge=0)
-    """Most event streams at once."""
+    """Most event streams at once, cancels that wait for an end included."""
+    api_owner_streams: int = Field(default=100, ge=0)
+    """Most of them that one owner may have."""
     api_stream_seconds: float = Field(default=300.0, gt=0)
     """A stream ends after this long, and its client comes back with its key."""
 

@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from taskbell.producer.api import query, rendering
 from taskbell.producer.api.diagnoses import ErrorText, opened
+from taskbell.producer.api.front import visit_of
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
@@ -51,9 +52,7 @@ class _Events:
         last = request.headers.get("last-event-id", "")
         if row.status in FINAL and _id(row) == last:
             return Response(status_code=204)  # which tells an EventSource to stop
-        if self._parts.metrics.streams >= self._parts.settings.api_streams:
-            detail = "too many event streams at once"
-            raise Problem("overloaded", detail, headers={"Retry-After": "5"})
+        visit_of(request).held.enter_context(self._parts.streams.one(principal.owner_id))
         return StreamingResponse(self._stream(row, principal, last), media_type=_MEDIA)
 
     async def _read(self, task_id: UUID, principal: Principal) -> Any:
@@ -65,7 +64,7 @@ class _Events:
     async def _stream(self, row: Any, principal: Principal, sent: str) -> AsyncGenerator[bytes]:
         ends_at = monotonic() + self._parts.settings.api_stream_seconds
         task_id: UUID = row.task_id
-        with self._parts.metrics.streaming(), self._parts.watcher.following(task_id) as followed:
+        with self._parts.watcher.following(task_id) as followed:
             yield _RETRY
             while row is not None:
                 if _id(row) != sent:
@@ -129,6 +128,6 @@ _EVENTS: Final = Operation(
         200: ("`state` for each state (the task, without its result), then `end`.", None),
         204: ("The known state is the task's final one.", None),
     },
-    problems=["not-found", "overloaded"],
+    problems=["not-found", "rate-limited", "overloaded"],
     media=_MEDIA,
 )
