@@ -23,6 +23,7 @@ _CLOSE: Final = (b"connection", b"close")
 # Whoever watches over this process must get an answer especially when there is much to do.
 _ALWAYS: Final = frozenset({"/livez", "/readyz"})
 _GONE: Final = 499
+_PIECE_BYTES: Final = 64 * 1024
 _BROKEN: Final = 500
 
 
@@ -173,7 +174,21 @@ class _Answer:
             message["headers"] = headers
             if (b"content-type", b"text/event-stream; charset=utf-8") in headers:
                 visit.leave()
+        elif len(body := message.get("body", b"")) > _PIECE_BYTES:
+            await self._send_in_pieces(body, more=message.get("more_body", False))
+            return
         await self._send(message)
+
+    async def _send_in_pieces(self, body: bytes, *, more: bool) -> None:
+        """Send each once the one before it is on its way.
+
+        Handed over at once, nobody could tell a reader who is slow from one who does not read.
+        """
+        view = memoryview(body)
+        for start in range(0, len(view), _PIECE_BYTES):
+            piece = bytes(view[start : start + _PIECE_BYTES])
+            more_body = more or start + _PIECE_BYTES < len(view)
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more_body})
 
 
 def _has_body(scope: Scope) -> bool:
