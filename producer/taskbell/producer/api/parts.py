@@ -8,6 +8,7 @@ from taskbell.producer.api.cursor import Cursors
 from taskbell.producer.api.front import Traffic
 from taskbell.producer.api.gatekeeper import Gatekeeper
 from taskbell.producer.api.metrics import Metrics
+from taskbell.producer.api.room import Room
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.producer.api.streams import Streams
 from taskbell.producer.api.watcher import Watcher
@@ -34,6 +35,11 @@ class Parts:
     seals: Seals | None = None
     storage: Storage | None = None
     traffic: Traffic = field(default_factory=Traffic)
+
+    @cached_property
+    def room(self) -> Room:
+        """Room for the contents of tasks."""
+        return Room(self.settings.api_content_bytes)
 
     @cached_property
     def streams(self) -> Streams:
