@@ -16,6 +16,8 @@ from support.sealed_tasks import PAYLOAD, RESULT, make_sealed, ring, seals_of
 from support.stores import Stand, http
 from support.waiting import PATIENCE
 from support.workers import rows
+from taskbell.producer.api.front import RequestFailed
+from taskbell.producer.api.problems import KINDS
 from taskbell.shared import owner_keys
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.storage import Location
@@ -198,7 +200,7 @@ async def test_anothers_content_is_not_found_whether_or_not_it_is_there(
     assert ALICE.owner_id != BOB.owner_id
 
 
-async def test_a_missing_or_changed_object_is_told_without_its_content(
+async def test_a_missing_or_changed_object_is_told_to_operators_alone(
     stand: Stand, database_url: str, make_api: MakeApi
 ) -> None:
     missing, gone = await stored(stand, database_url)
@@ -213,8 +215,9 @@ async def test_a_missing_or_changed_object_is_told_without_its_content(
 
     for task_id, reason in ((missing, "missing"), (changed, "changed")):
         answer = await api.client.get(f"/tasks/{task_id}/payload")
-        assert answer.status_code == 500
-        assert reason in answer.json()["detail"]
+        assert (answer.status_code, answer.json()["detail"]) == (500, KINDS["internal"].title)
+        told = [each for each in api.events if isinstance(each, RequestFailed)]
+        assert (told[-1].error_class, told[-1].reason) == ("Unreadable", reason)
 
 
 async def test_a_storage_that_is_away_or_not_set_is_503(

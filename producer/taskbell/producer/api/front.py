@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskbell.producer.api import problems
 from taskbell.producer.api.problems import Problem
+from taskbell.shared.errors import Unreadable
 from taskbell.shared.events import Event, Level, Observer
 
 _VISIT: Final = "taskbell.visit"
@@ -47,7 +48,7 @@ class RequestServed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(Event):
-    """A request ended in an error nobody foresaw; its text may hold data, so it is not told."""
+    """A request ended in an error that is ours; its text may hold data, so it is not told."""
 
     level: ClassVar[Level] = Level.ERROR
     route: str
@@ -56,6 +57,8 @@ class RequestFailed(Event):
     error_class: str
     where: str
     """File and line of the innermost frame."""
+    reason: str = ""
+    """Why content cannot be read, if it cannot: key unknown, changed, missing."""
 
 
 @dataclass(slots=True)
@@ -144,11 +147,13 @@ class Front:
     ) -> None:
         visit: Visit = scope[_VISIT]
         problem = problems.of(error, submitting=scope["method"] == "POST")
-        if problem is None:
-            problem = Problem("internal")
+        problem = problem or Problem("internal")
+        if problem.kind.status == _BROKEN:
+            reason = error.reason if isinstance(error, Unreadable) else ""
             failed = RequestFailed(
-                visit.route, scope["method"], visit.request_id, type(error).__name__, _where(error)
-            )
+                visit.route, scope["method"], visit.request_id, type(error).__name__,
+                _where(error), reason,
+            )  # fmt: skip
             self._observe(failed)
         visit.problem = problem.kind.name
         if not visit.status:  # nothing was sent yet

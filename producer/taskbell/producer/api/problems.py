@@ -144,7 +144,7 @@ def _invalid(error: InvalidTask) -> Problem:
 def _unreadable(error: Unreadable) -> Problem:
     if error.reason == "erased":
         return Problem("erased")
-    return Problem("internal", str(error))
+    return Problem("internal")  # what is wrong here is for those who operate it, and for the log
 
 
 def later(name: str, seconds: float, detail: str = "", **members: Any) -> Problem:
