@@ -15,8 +15,7 @@ from taskbell.producer.api.room import Share
 from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.limits import PAYLOAD_BYTES
-from taskbell.shared.sealing import Kind
-from taskbell.shared.sealing.envelope import key_id_of
+from taskbell.shared.sealing import Kind, is_sealed
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import kept
 from taskbell.shared.storage import Location, Storage
@@ -103,7 +102,7 @@ class _Contents:
     ) -> Response:
         """Link to an object that is as it was sent; what is sealed is opened here."""
         storage = self._storage()
-        sealed = key_id_of(await storage.beginning(row.location, _HEAD_BYTES)) is not None
+        sealed = is_sealed(await storage.beginning(row.location, _HEAD_BYTES))
         if not sealed:
             link = await storage.link(row.location, self._parts.settings.api_link_seconds)
             if link is not None:

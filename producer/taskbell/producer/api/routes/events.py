@@ -24,6 +24,7 @@ from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.route import Operation, Route
 from taskbell.producer.api.watcher import FINAL, Followed
 from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.sealing import SEALED
 from taskbell.shared.statements import reading
 
 _MEDIA: Final = "text/event-stream"
@@ -124,7 +125,7 @@ class _Events:
                 self._parts, [ErrorText(row.task_id, row.owner_id, row.error_message)]
             )
         except DatabaseAway:
-            error = "(sealed)"
+            error = SEALED
         kept = row.result is not None or row.result_sealed or row.result_location
         location = f"/tasks/{row.task_id}/result" if kept else None
         written = rendering.task(row, error=error, result=None, result_location=location)
