@@ -201,6 +201,19 @@ def test_an_address_that_anybody_could_answer_for_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "url", ["https://user:secret@issuer.example", "https://issuer.example@other.example",
+            "https://@issuer.example"],
+)  # fmt: skip
+def test_an_address_with_a_user_is_refused_and_not_repeated(url: str) -> None:
+    for addresses in ((url, None), (URL, url)):
+        with pytest.raises(ValueError, match=r"^an issuer's address must not hold a user") as told:
+            Issuer(*addresses, ignore)
+        assert "secret" not in str(told.value)
+    with pytest.raises(ValueError, match="user"):
+        issuer.discovered({"issuer": URL, "jwks_uri": url}, URL)
+
+
+@pytest.mark.parametrize(
     "document",
     [
         None, [], {}, {"issuer": "https://other.example", "jwks_uri": KEYS}, {"issuer": URL},

@@ -21,8 +21,14 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 def require_trusted(url: str) -> str:
-    """Refuse an address over which keys could be changed on their way; raises ``ValueError``."""
+    """Refuse an address over which keys could be changed on their way; raises ``ValueError``.
+
+    Likewise one with a user or a password, which no log may show, and which can make another host
+    look like the issuer.
+    """
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("an issuer's address must not hold a user or a password")
     host = parts.hostname or ""
     here = parts.scheme == "http" and (host == "localhost" or is_loopback(host))
     if not host or not (here or parts.scheme == "https"):
