@@ -11,6 +11,7 @@ from jsonschema_rs import validator_for
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from services import Postgres
 from support.api import ALICE, Api, MakeApi, open_api, served
@@ -18,7 +19,6 @@ from support.waiting import PATIENCE
 from taskbell.producer.api.front import RequestFailed, RequestServed
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS
-from taskbell.producer.api.protocol import _BoundedProtocol
 from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.database import conninfo
 
@@ -145,7 +145,7 @@ async def test_a_large_body_is_sent_in_pieces(make_api: MakeApi, size: int) -> N
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http", "method": "GET", "path": "/large", "raw_path": b"/large",
         "query_string": b"", "headers": [], "root_path": "", "http_version": "1.1",
     }  # fmt: skip
@@ -161,13 +161,13 @@ async def test_a_slow_reader_is_waited_for_as_long_as_it_goes_on(
     make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resumed: list[int] = []
-    resume = _BoundedProtocol.resume_writing
+    resume = HttpToolsProtocol.resume_writing
 
-    def noted(self: _BoundedProtocol) -> None:
+    def noted(self: HttpToolsProtocol) -> None:
         resumed.append(1)
         resume(self)
 
-    monkeypatch.setattr(_BoundedProtocol, "resume_writing", noted)
+    monkeypatch.setattr(HttpToolsProtocol, "resume_writing", noted)
 
     async def answer(request: Request, principal: Principal) -> Response:
         del request, principal

@@ -205,9 +205,9 @@ def test_an_address_that_anybody_could_answer_for_is_refused(url: str) -> None:
             "https://@issuer.example"],
 )  # fmt: skip
 def test_an_address_with_a_user_is_refused_and_not_repeated(url: str) -> None:
-    for addresses in ((url, None), (URL, url)):
+    for address, keys in ((url, None), (URL, url)):
         with pytest.raises(ValueError, match=r"^an issuer's address must not hold a user") as told:
-            Issuer(*addresses, ignore)
+            Issuer(address, keys, ignore)
         assert "secret" not in str(told.value)
     with pytest.raises(ValueError, match="user"):
         issuer.discovered({"issuer": URL, "jwks_uri": url}, URL)
