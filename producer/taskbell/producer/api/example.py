@@ -25,7 +25,8 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     """
     if "properties" in schema:
         # A model may have inherited its example from one with fewer fields.
-        return _object(schema, schemas) | (schema.get("examples") or [{}])[0]
+        own: dict[str, Any] = (schema.get("examples") or [{}])[0]
+        return _object(schema, schemas) | own
     for told in ("examples", "enum"):
         if schema.get(told):
             return schema[told][0]
