@@ -72,9 +72,7 @@ def _unrouted(routed: Sequence[Routed]) -> Callable[[Request, Exception], Awaita
 
     async def refuse(request: Request, error: Exception) -> Response:
         path: str = request.scope["path"]
-        matching = [each for each in routed if each.path_regex.match(path)]
-        # A name of ours hides the ids that could stand in its place.
-        known = [each for each in matching if each.path == path] or matching
+        known = [each for each in routed if each.path_regex.match(path)]
         if not known:
             raise Problem("not-found") from error
         methods = sorted({method for each in known for method in each.methods or ()})
