@@ -23,6 +23,9 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
 
     Of an object what is required, and what has an example of its own.
     """
+    if "properties" in schema:
+        # A model may have inherited its example from one with fewer fields.
+        return _object(schema, schemas) | (schema.get("examples") or [{}])[0]
     for told in ("examples", "enum"):
         if schema.get(told):
             return schema[told][0]
@@ -32,8 +35,6 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
         return example_of(schemas[schema["$ref"].removeprefix(_REFERENCE)], schemas)
     for choice in schema.get("anyOf", schema.get("oneOf", ())):
         return example_of(choice, schemas)
-    if "properties" in schema:
-        return _object(schema, schemas)
     if schema.get("type") == "array":
         return [example_of(schema.get("items", {}), schemas)]
     return _scalar(schema)

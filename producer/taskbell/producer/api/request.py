@@ -23,29 +23,36 @@ _OPTIONS: Final = (
 )
 
 
-def new_task(asked: TaskBody, principal: Principal, keys: Sequence[str] = ()) -> NewTask:
+def new_task(
+    asked: TaskBody, principal: Principal, keys: Sequence[str] = (), *, apart: bool = False
+) -> NewTask:
     """Return what the caller asks for, as its own; raises ``InvalidTask``, ``Problem``.
 
-    ``keys``: the values of the header ``Idempotency-Key``.
+    ``keys``: the values of the header ``Idempotency-Key``. ``apart``: without its payload, which
+    ``Payloads`` then brings.
     """
     if asked.payload_location is not None:
         if asked.payload is not None:
             raise InvalidTask("payload_location", "cannot be combined with a payload")
-        raise InvalidTask("payload_location", "there is no object storage here: send the payload")
+        if not apart:
+            raise InvalidTask("payload_location", "there is no storage here: send the payload")
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(asked, name)) is not None
     }
     if keys:
         options["idempotency_key"] = _one_key(keys, asked.idempotency_key)
-    return NewTask(asked.type, asked.payload, owner_id=principal.owner_id, **options)
+    payload = None if apart else asked.payload
+    return NewTask(asked.type, payload, owner_id=principal.owner_id, **options)
 
 
-def new_tasks(asked: Sequence[TaskBody], principal: Principal) -> list[NewTask]:
+def new_tasks(
+    asked: Sequence[TaskBody], principal: Principal, *, apart: bool = False
+) -> list[NewTask]:
     """Return what the caller asks for, in its order; a refusal names the place."""
     tasks: list[NewTask] = []
     for place, each in enumerate(asked):
         try:
-            tasks.append(new_task(each, principal))
+            tasks.append(new_task(each, principal, apart=apart))
         except InvalidTask as error:
             raise InvalidTask(f"tasks[{place}].{error.field}", error.problem) from error
     return tasks

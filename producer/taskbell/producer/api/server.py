@@ -91,7 +91,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
 
 
 def configuration(settings: ApiSettings, app: FastAPI) -> uvicorn.Config:
-    """Return how this is served; raises ``OSError`` for certificates that are none."""
+    """Return how this is served; raises ``ValueError`` for certificates that are none."""
     config = uvicorn.Config(
         app,
         http=protocol(settings.api_head_bytes, settings.api_head_seconds),
@@ -107,7 +107,11 @@ def configuration(settings: ApiSettings, app: FastAPI) -> uvicorn.Config:
         ssl_certfile=settings.api_tls_cert,
         ssl_keyfile=settings.api_tls_key,
     )
-    config.load()
+    try:
+        config.load()
+    except OSError as error:  # of which ssl.SSLError is one
+        told = error.strerror or type(error).__name__
+        raise ValueError(f"TASKBELL_API_TLS_CERT, TASKBELL_API_TLS_KEY: {told}") from error
     return config
 
 

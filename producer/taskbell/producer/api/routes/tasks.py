@@ -12,6 +12,7 @@ from taskbell.producer.api import body, query, rendering
 from taskbell.producer.api.answers import ShownTask, Submitted, SubmittedMany
 from taskbell.producer.api.bodies import BatchBody, TaskBody
 from taskbell.producer.api.parts import Parts
+from taskbell.producer.api.payloads import Payloads
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.request import new_task, new_tasks
@@ -43,11 +44,15 @@ def routes(parts: Parts) -> list[Route]:
 class _Tasks:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._payloads = Payloads(parts)
 
     async def submit(self, request: Request, principal: Principal) -> Response:
         asked = await body.read(request, self._parts.settings, TaskBody)
-        task = new_task(asked, principal, request.headers.getlist("idempotency-key"))
+        keys = request.headers.getlist("idempotency-key")
+        task = new_task(asked, principal, keys, apart=self._payloads.apart)
         await self._parts.buckets.take(principal, 1)
+        if self._payloads.apart:
+            task = await self._payloads.keep(task, asked)
 
         async def enqueue() -> Enqueued:
             # One statement, so that it is a transaction of its own.
@@ -71,8 +76,10 @@ class _Tasks:
             problem = "a batch takes no Idempotency-Key: give each task an idempotency_key"
             raise Problem("invalid-task", problem)
         asked = await body.read(request, self._parts.settings, BatchBody)
-        tasks = new_tasks(asked.tasks, principal)
+        tasks = new_tasks(asked.tasks, principal, apart=self._payloads.apart)
         await self._parts.buckets.take(principal, len(tasks))
+        if self._payloads.apart:
+            tasks = await self._payloads.keep_many(tasks, asked.tasks)
 
         async def enqueue() -> list[Enqueued]:
             async with self._parts.connections.transaction() as connection:
