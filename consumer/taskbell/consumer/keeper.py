@@ -57,7 +57,7 @@ class Keeper:
         self._worker_id = worker_id
         self._observe = observe
         self._outage = Outage("keeper", observe)
-        self._look = Look(worker_id, observe, self._tell_cancelled)
+        self._look = Look(worker_id, observe, self._outage, self._tell_cancelled)
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()

@@ -28,9 +28,16 @@ class Look:
     """Looks each half second; for one thread."""
 
     def __init__(
-        self, worker_id: WorkerId, observe: Observer, tell_cancelled: Callable[[Lease], None]
+        self,
+        worker_id: WorkerId,
+        observe: Observer,
+        outage: Outage,
+        tell_cancelled: Callable[[Lease], None],
     ) -> None:
+        """``outage``: what the keeper has told of its connection, which this uses as well."""
         self._worker_id = worker_id
+        self._outage = outage
+        self._away = False
         self._refused = Outage("look", observe)
         self._tell_cancelled = tell_cancelled
         self._next = 0.0
@@ -51,12 +58,16 @@ class Look:
             connection = opened()
             self._tell(connection, held)
             self._write(connection, held)
-        except (DatabaseAway, *AWAY):
-            return  # beats, claims and settlements say so
+        except (DatabaseAway, *AWAY) as error:
+            self._away = True
+            self._outage.lost(error)
         except psycopg.Error as error:
             self._refused.lost(error)
         else:
             self._refused.found()
+            if self._away:  # else it is for the beats to say: they may be refused meanwhile
+                self._away = False
+                self._outage.found()
 
     def _tell(self, connection: Connection[Any], held: Sequence[Lease]) -> None:
         parameters = {"worker_id": self._worker_id}

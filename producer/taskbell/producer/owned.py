@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from taskbell.producer.rules import require_owner
-from taskbell.shared import dead_letters, tasks
+from taskbell.shared import dead_letters, listing, tasks
 from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database
 from taskbell.shared.errors import StorageAway, Unreadable
+from taskbell.shared.listing import Page, Wanted
 from taskbell.shared.tasks import Kept
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # their libraries are extras
     from taskbell.shared.sealing import Seals
     from taskbell.shared.storage import Storage
 
+ALL = Wanted()
 _CONNECTIONS = 4
 # The version of an envelope; no JSON begins with it.
 _SEALED = b"\x01"
@@ -76,6 +78,17 @@ class OwnerClient:
         if found is None or found.error_message is None or self._seals is None:
             return found
         return replace(found, error_message=await self._opened_text(task_id, found.error_message))
+
+    async def list_many(
+        self, wanted: Wanted = ALL, *, before: UUID | None = None, limit: int = 50
+    ) -> Page:
+        """Return a page of this owner's tasks, the newest first; go on before its ``next``.
+
+        ``limit``: 1 to 200.
+        """
+        return await listing.list_many(
+            self._connections, wanted, owner_id=self.owner_id, before=before, limit=limit
+        )
 
     async def result(self, task_id: UUID) -> object:
         """Return what the handler returned; None also where there is no result or no such task.

@@ -1,6 +1,9 @@
 """The owner's client sees and touches its own tasks alone, and so do the verbs beneath it."""
 
+import shutil
+from base64 import b64encode
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from uuid import UUID
 
 import psycopg
@@ -8,11 +11,13 @@ import pytest
 
 from support.hands import Hands, hands
 from support.workers import rows, task_of
-from taskbell.producer import NewTask, OwnerClient, Producer
+from taskbell.producer import NewTask, OwnerClient, Producer, StorageAway, Unreadable
 from taskbell.shared import dead_letters, tasks
 from taskbell.shared.database import DedicatedConnection, conninfo
 from taskbell.shared.dead_letters import Filters
 from taskbell.shared.ids import new_task_id
+from taskbell.shared.sealing import Kind, Seals
+from taskbell.shared.storage import Storage
 
 
 @pytest.fixture
@@ -47,6 +52,17 @@ async def test_it_finds_its_own_tasks_and_no_other(database_url: str, alice: Own
     assert found is not None
     assert (found.task_id, found.owner_id) == (own, "alice")
     assert [await alice.find(each) for each in (other, nobodys, new_task_id())] == [None] * 3
+
+
+async def test_it_lists_its_own_tasks_page_by_page(database_url: str, alice: OwnerClient) -> None:
+    ids = make(database_url, *["alice", "bob", ""] * 4)
+
+    first = await alice.list_many(limit=3)
+    rest = await alice.list_many(before=first.next, limit=3)
+
+    listed = [each.task_id for each in (*first.tasks, *rest.tasks)]
+    assert listed == ids[::3][::-1]
+    assert (len(first.tasks), rest.next) == (3, None)
 
 
 async def test_it_reads_results_of_its_own_tasks_alone(
@@ -169,3 +185,64 @@ async def test_payloads_are_read_of_ones_own_tasks_alone(
     for each in (other, new_task_id()):
         with pytest.raises(LookupError, match=f"there is no task {each}"):
             await tasks.payload_of(connection, each, owner_id="alice")
+
+
+RING = "test:" + b64encode(bytes(range(32))).decode()
+
+
+async def test_a_result_that_is_sealed_or_kept_as_an_object_is_opened(
+    database_url: str, tmp_path: Path
+) -> None:
+    ids = make(database_url, "alice", "alice", "alice", "bob")
+    seals = Seals.of(RING, None)
+    assert seals is not None
+    storage = Storage.at(f"file://{tmp_path}", inline_bytes=0)
+    async with OwnerClient(database_url, "alice", seals=seals, storage=storage) as alice:
+        await keep(database_url, seals, storage, ids)
+
+        assert [await alice.result(each) for each in ids] == [[1], [2], [3], None]
+        found = await alice.find(ids[0])
+
+    assert found is not None
+    assert found.error_message == "it was late"
+
+
+async def test_what_cannot_be_opened_says_why(database_url: str, tmp_path: Path) -> None:
+    ids = make(database_url, "alice", "alice", "alice")
+    seals = Seals.of(RING, None)
+    other = Seals.of("other:" + b64encode(bytes(32)).decode(), None)
+    assert seals is not None
+    storage = Storage.at(f"file://{tmp_path}", inline_bytes=0)
+    async with OwnerClient(database_url, "alice") as alice:
+        await keep(database_url, seals, storage, ids)
+
+        with pytest.raises(Unreadable, match="key unknown"):
+            await alice.result(ids[0])
+        with pytest.raises(StorageAway, match="this client has no storage"):
+            await alice.result(ids[2])
+    async with OwnerClient(database_url, "alice", seals=other, storage=storage) as alice:
+        with pytest.raises(Unreadable, match="key unknown"):
+            await alice.result(ids[0])
+        found = await alice.find(ids[0])
+        assert found is not None
+        assert found.error_message == "(unreadable: key unknown)"
+        shutil.rmtree(tmp_path / "result")
+        with pytest.raises(Unreadable, match="missing"):
+            await alice.result(ids[2])
+
+
+async def keep(url: str, seals: Seals, storage: Storage, ids: list[UUID]) -> None:
+    """The first task's result is sealed, the second's a sealed object, the third's a clear one."""
+    async with hands(url) as ours:
+        await seals.learn(ours.connection, ["alice"])
+    first, second, third = ids[:3]
+    sealing = seals.for_task(first, "alice")
+    inside, error = sealing.seal(Kind.RESULT, b"[1]"), sealing.seal_text(Kind.ERROR, "it was late")
+    object_seal = seals.for_task(second, "alice").seal(Kind.RESULT, b"[2]")
+    sealed_at = await storage.put("result", second, "alice", object_seal)
+    clear_at = await storage.put("result", third, "alice", b"[3]")
+    update = "UPDATE taskbell.task SET result_sealed = %s, error_message = %s WHERE id = %s"
+    rows(url, update, inside, error, first)
+    for task_id, location in ((second, sealed_at), (third, clear_at)):
+        update = "UPDATE taskbell.task SET result_location = %s WHERE id = %s"
+        rows(url, update, location, task_id)

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from support.issuer import AUDIENCE, IssuerServer, SigningKey, send_json
+from taskbell.producer.api.issuer import IssuerLost
 from taskbell.producer.api.oidc import TokenRefused, Tokens, tokens_of
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
@@ -235,6 +237,31 @@ def no_json(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.end_headers()
     handler.wfile.write(b"[" * 100_000)
+
+
+def dripping(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    try:
+        while True:
+            handler.wfile.write(b" ")
+            threading.Event().wait(0.05)
+    except OSError:  # whoever asked has gone away
+        handler.close_connection = True
+
+
+async def test_an_answer_that_does_not_end_is_not_waited_for(
+    issuer: IssuerServer, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskbell.producer.api.issuer._DEADLINE", 1.0)
+    issuer.answers["/.well-known/openid-configuration"] = dripping
+
+    with pytest.raises(Problem) as caught:
+        await judge.principal_of(issuer.token())
+
+    assert caught.value.kind.name == "issuer-away"
+    lost = [event.error for event in judge.seen if isinstance(event, IssuerLost)]
+    assert lost == ["TimeoutError: the answer does not end"]
 
 
 @pytest.mark.parametrize("answer", [redirecting, of_another_issuer, endless, no_json])

@@ -1,15 +1,19 @@
 """Dead letters over HTTP: pages, causes, one with its history, redriving many; each owner's own."""
 
+from base64 import b64encode
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from integration.api.callers import failed, problem, shape
+from integration.api.callers import failed, problem, shape, submit
 from support.api import ADMIN, ALICE, BOB, Api, MakeApi
 from support.hands import Hands
 from support.workers import rows
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.shared.sealing import Kind
+
+SEAL_KEYS = f"k1:{b64encode(bytes(range(32))).decode()}"
 
 
 async def test_pages_tell_every_letter_once_the_newest_first(api: Api, worker: Hands) -> None:
@@ -92,6 +96,42 @@ async def test_causes_are_counted_the_most_frequent_first(api: Api, worker: Hand
     assert [(each["cause"], each["dead_letters"], each["error"]) for each in found] == [
         ("often", 2, "the often one"), ("rare", 1, "the rare one"),
     ]  # fmt: skip
+
+
+async def sealed_failure(api: Api, worker: Hands, reason: str) -> UUID:
+    """A task of ALICE's whose error is sealed, as a consumer with the same keys leaves it."""
+    seals = api.parts.seals
+    assert seals is not None
+    task_id = await submit(api.client)
+    await seals.learn(api.parts.connections, owner_ids=["alice"])
+    text = seals.for_task(task_id, "alice").seal_text(Kind.ERROR, reason)
+    await worker.fail(task_id, error=text)
+    return task_id
+
+
+async def test_sealed_errors_are_opened_for_their_owner_and_named_so_without_the_keys(
+    make_api: MakeApi, worker: Hands
+) -> None:
+    api, blind = make_api(seal_keys=SEAL_KEYS), make_api()
+    task_id = await sealed_failure(api, worker, "the canary sings")
+
+    async def errors(told: Api, principal: Principal) -> list[str]:
+        client = told.as_(principal)
+        page = (await client.get("/dead-letters")).json()["dead_letters"]
+        causes = (await client.get("/dead-letters/causes")).json()["causes"]
+        letter = (await client.get(f"/dead-letters/{task_id}")).json()
+        return [
+            page[0]["error"],
+            causes[0]["error"],
+            letter["error"],
+            letter["history"][0]["error"],
+        ]
+
+    assert await errors(api, ALICE) == ["the canary sings"] * 4
+    assert await errors(api, ADMIN) == ["the canary sings"] * 4
+    assert await errors(blind, ALICE) == ["(sealed)"] * 4
+    stream = (await api.client.get(f"/tasks/{task_id}/events")).text
+    assert "the canary sings" in stream
 
 
 async def test_many_are_redriven_by_name_or_by_what_they_share_at_a_rate(

@@ -13,7 +13,10 @@ from services.guarded import LOOPBACK
 from support.api import ALICE, BOB, Api, MakeApi, open_api, served
 from support.hands import Hands, hands
 from support.waiting import wait_until
-from taskbell.shared.statements import lease
+from taskbell.shared.database import Rows
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements import lease, reading
 
 
 @asynccontextmanager
@@ -158,6 +161,29 @@ async def test_a_client_that_goes_away_ends_its_stream(
 
     metrics = api.parts.metrics
     await asyncio.to_thread(wait_until, "no stream is open", lambda: metrics.streams == 0)
+
+
+async def test_a_stream_goes_on_although_the_database_is_away_just_when_it_reads(
+    api: Api, client: httpx2.AsyncClient, worker: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = await submit(client)
+    run, away = api.parts.connections.run, [2, 3]
+
+    async def sometimes(statement: Statement, **parameters: object) -> Rows:
+        if statement is reading.READ:
+            away[:] = [number - 1 for number in away]
+            if 0 in away:
+                raise DatabaseAway("gone for a moment")
+        return await run(statement, **parameters)
+
+    monkeypatch.setattr(api.parts.connections, "run", sometimes)
+    async with stream(client, task_id) as following:
+        await following.state()
+        await worker.complete(await worker.claim())
+        states = await told(following)
+
+    assert states[-1] == "COMPLETED"
+    assert max(away) < 0
 
 
 @asynccontextmanager

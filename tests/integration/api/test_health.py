@@ -1,6 +1,6 @@
 """Alive, ready and metrics; what still works while the database takes no writes, or is away."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
@@ -19,7 +19,7 @@ NOBODY_LISTENS = "postgresql+psycopg://user@127.0.0.1:1/nothing"
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Api]:
+async def opened(url: str) -> AsyncGenerator[Api]:
     """The interface on another database."""
     api = open_api(url)
     try:
@@ -29,7 +29,7 @@ async def opened(url: str) -> AsyncIterator[Api]:
 
 
 @contextmanager
-def read_only(url: str) -> Iterator[None]:
+def read_only(url: str) -> Generator[None]:
     """New sessions of this database take no writes meanwhile."""
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         database = sql.Identifier(connection.info.dbname)

@@ -13,7 +13,7 @@ from services import Postgres
 from support import isolated
 from support.factories import make_tasks
 from support.hands import Hands, hands, session
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from support.workers import Reports, rows, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared import tasks
@@ -83,7 +83,7 @@ async def test_a_handler_in_a_thread_sees_that_it_is_cancelled_likewise(
 
     (task_id,) = make_tasks(database_url, type="long")
     async with working(app, database_url, reports):
-        await asyncio.to_thread(began.wait)
+        await asyncio.to_thread(began.wait, PATIENCE)
         assert await cancel(database_url, task_id) == "requested"
         await reports.settled(task_id, status="CANCELLED")
 
@@ -117,13 +117,13 @@ async def test_the_newest_progress_is_written_at_the_next_look_and_gone_with_the
     async def on_loop(context: Context, _payload: object) -> None:
         for done in range(10):
             context.progress({"done": done})
-        await asyncio.to_thread(go.wait)
+        await asyncio.to_thread(go.wait, PATIENCE)
 
     @app.handler("in_thread", lease=NO_BEAT)
     def in_thread(context: Context, _payload: object) -> None:
         for done in range(10):
             context.progress({"done": done})
-        go.wait()
+        go.wait(PATIENCE)
 
     ids = [make_tasks(database_url, type=name)[0] for name in ("on_loop", "in_thread")]
     async with working(app, database_url, reports):

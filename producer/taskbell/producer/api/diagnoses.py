@@ -6,8 +6,8 @@ from uuid import UUID
 
 from taskbell.producer.api.parts import Parts
 from taskbell.shared.sealing import Kind
+from taskbell.shared.sealing.envelope import key_id_of
 
-_SEALED: Final = "sealed:"
 _UNOPENED: Final = "(sealed)"
 
 
@@ -25,7 +25,7 @@ async def opened(parts: Parts, texts: Sequence[ErrorText]) -> list[str | None]:
 
     Raises ``DatabaseAway`` if a key would have to be asked for and cannot be.
     """
-    sealed = [each.text for each in texts if each.text and each.text.startswith(_SEALED)]
+    sealed = [each.text for each in texts if each.text and key_id_of(each.text)]
     if not sealed:
         return [each.text for each in texts]
     if parts.seals is None:

@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, ClassVar, Final
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from jwt import PyJWK, PyJWTError
 from pydantic import BaseModel, ValidationError
@@ -210,6 +217,14 @@ class _NoRedirects(HTTPRedirectHandler):
         """Follow none; the answer then counts as an error."""
 
 
+def _opened(opener: OpenerDirector, request: Request) -> Any:
+    try:
+        return opener.open(request, timeout=_DEADLINE)
+    except HTTPError as error:
+        error.close()  # it holds the connection
+        raise
+
+
 def fetch_json(url: str) -> object:
     """Read a JSON document of at most 1 MiB.
 
@@ -221,7 +236,7 @@ def fetch_json(url: str) -> object:
     request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - judged above
     end = time.monotonic() + _DEADLINE
     body = b""
-    with opener.open(request, timeout=_DEADLINE) as response:
+    with _opened(opener, request) as response:
         while chunk := response.read1(64 * 1024):
             body += chunk
             if len(body) > _MOST_BYTES:

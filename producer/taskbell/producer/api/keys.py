@@ -149,7 +149,9 @@ class _LastUses:
                 await self._runner.run(access.TOUCH, prefixes=prefixes)
             except (DatabaseAway, psycopg.Error) as error:
                 if not self._told:
-                    self._observe(KeyUseUnwritten(len(prefixes), str(error)))
+                    # The first line alone: those behind it may quote the row.
+                    reason = str(error).partition("\n")[0]
+                    self._observe(KeyUseUnwritten(len(prefixes), reason))
                 self._told = True
             else:
                 self._told = False
