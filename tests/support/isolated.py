@@ -109,3 +109,9 @@ def effect_result(context: Context, payload: dict[str, str]) -> None:
 @app.handler("quoting", isolation="process", retry=AT_ONCE)
 def quoting(_context: Context, payload: dict[str, str]) -> None:
     raise ValueError(f"no such card: {payload['card']}")
+
+
+@app.handler("follow_up", isolation="process")
+def follow_up(context: Context, payload: dict[str, str]) -> None:
+    with context.effect(driver="psycopg") as connection:
+        context.enqueue(connection, "next", payload)

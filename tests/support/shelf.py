@@ -7,8 +7,7 @@ from uuid import UUID
 
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.storage import Location, Storage
-from taskbell.shared.storage.location import owner_segment
-from taskbell.shared.storage.storage import Stored
+from taskbell.shared.storage.location import Stored, owner_segment
 
 INLINE: Final = 1000
 
@@ -20,6 +19,8 @@ class Shelf(Storage):
         self.inline_bytes = inline_bytes
         self.objects: dict[str, bytes] = {}
         self.away = False
+        self.broken = False
+        """Raises what no storage should."""
         self.asked = 0
         self.refused = asyncio.Event()
         self.seconds = 0.0
@@ -46,6 +47,8 @@ class Shelf(Storage):
 
     def _ask(self) -> None:
         self.asked += 1
+        if self.broken:
+            raise ZeroDivisionError
         if self.away:
             self.refused.set()
             raise StorageAway("the shelf is away")

@@ -10,12 +10,12 @@ import asyncio
 import json
 import random
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import psycopg
 
-from taskbell.consumer.diagnosis import diagnose, failed
-from taskbell.consumer.execution import UnreadablePayload
+from taskbell.consumer.execution import DONE, UnreadablePayload, outcome_of
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.stage import Stage
 from taskbell.shared.connections import Connections
@@ -29,10 +29,9 @@ from taskbell.shared.lifecycle import (
     Kept,
     Outcome,
     Rejected,
-    Released,
 )
 from taskbell.shared.limits import RESULT_BYTES, STORED_BYTES
-from taskbell.shared.outage import Outage
+from taskbell.shared.outage import Outage, without_values
 from taskbell.shared.sealing import Kind, Seals, TaskSeal, key_id_of
 from taskbell.shared.storage import Storage
 
@@ -80,52 +79,56 @@ class Contents:
 
     async def open(self, lease: Lease) -> Outcome | None:
         """Set the attempt's payload and its seal; answers what comes of it if that cannot be."""
+        hindrance = await outcome_of(partial(self._open, lease))
+        if hindrance is DONE:
+            return None
+        lease.told.seal = None  # the words are our own, and tell nothing of the content
+        return hindrance
+
+    async def _open(self, lease: Lease) -> None:
         try:
-            await self._open(lease)
+            body = await self._body(lease)
+            if self.seals is not None:
+                await self._learn(self.seals, lease, body)
+            if body is not None:
+                long = len(body) > _LONG
+                reading = partial(self._read, lease, body)
+                lease.payload = await asyncio.to_thread(reading) if long else reading()
+                lease.apart = None
         except Unreadable as error:
             # Another worker, or this one in a moment, may have the key; the rest is lost for good.
             if error.reason == "key unknown":
-                return failed(error)
-            return Rejected(diagnose(UnreadablePayload(str(error))))
-        except UnreadablePayload as error:
-            return Rejected(diagnose(error))
-        except ContentUnavailable as error:
-            return failed(error)
-        except StorageAway as error:
-            self._lose_storage(error)
-            return Released(random.uniform(*_AGAIN_SECONDS))  # noqa: S311 - jitter
-        except (DatabaseAway, psycopg.Error) as error:
-            self._outage.lost(error)
-            return Released(random.uniform(*_AWAY_SECONDS))  # noqa: S311 - jitter
-        self._outage.found()
-        return None
+                raise
+            raise UnreadablePayload(str(error)) from None
 
-    async def _open(self, lease: Lease) -> None:
-        owner_id, apart = lease.context.owner_id, lease.apart
-        body = apart.sealed if apart else None
-        if apart and apart.location is not None:
-            body = await self._fetched(apart.location)
-        if self.seals is not None:
-            # What was learnt is used at once: a moment later it may be forgotten again.
-            await self.seals.learn(self._connections, (owner_id,))
-            lease.told.seal = self.seals.for_task(lease.task_id, owner_id)
-            lease.told.seals = self.seals
-            await self.seals.learn(self._connections, sealed=(body,))
-        if body is not None:
-            long = len(body) > _LONG
-            lease.payload = (
-                await asyncio.to_thread(self._read, lease, body)
-                if long
-                else self._read(lease, body)
-            )
-            lease.apart = None
-
-    async def _fetched(self, location: str) -> bytes:
+    async def _body(self, lease: Lease) -> bytes | None:
+        """Return a payload that is apart as it is kept, fetched if need be."""
+        if lease.apart is None or lease.apart.location is None:
+            return lease.apart and lease.apart.sealed
         if self.storage is None:
             raise ContentUnavailable("the payload is kept as an object: set TASKBELL_STORAGE_URL")
-        body = await self.storage.get(location)
+        try:
+            body = await self.storage.get(lease.apart.location)
+        except StorageAway as error:
+            self._lose_storage(error)
+            # Held for a while: else a backlog would be claimed and given back without a rest.
+            await asyncio.sleep(random.uniform(*_AWAY_SECONDS))  # noqa: S311 - jitter
+            raise
         self._find_storage()
         return body
+
+    async def _learn(self, seals: Seals, lease: Lease, body: bytes | None) -> None:
+        owner_id = lease.context.owner_id
+        try:
+            # What was learnt is used at once: a moment later it may be forgotten again.
+            await seals.learn(self._connections, (owner_id,))
+            lease.told.seal = seals.for_task(lease.task_id, owner_id)
+            lease.told.seals = seals
+            await seals.learn(self._connections, sealed=(body,))
+        except (DatabaseAway, psycopg.Error) as error:
+            self._outage.lost(error)
+            raise DatabaseAway(without_values(error)) from None
+        self._outage.found()
 
     def _read(self, lease: Lease, body: bytes) -> object:
         ours = lease.apart is not None and lease.apart.sealed is not None
@@ -155,21 +158,30 @@ class Contents:
         """
         if self.storage is None or not isinstance(outcome, Completed) or outcome.result is None:
             return outcome
-        body = await asyncio.to_thread(_body, outcome.result, lease.told.seal)
-        while not lease.told.lost:
+        locations: list[str] = []
+        uploading = partial(self._upload, self.storage, lease, outcome, locations)
+        ended = await outcome_of(uploading)
+        if ended is not DONE:
+            return ended
+        if locations:
+            return Kept(location=locations[0])
+        return None if lease.told.lost else outcome
+
+    async def _upload(
+        self, storage: Storage, lease: Lease, outcome: Completed, locations: list[str]
+    ) -> None:
+        sealing = partial(_kept, outcome.result or "", lease.told.seal)
+        body, owner_id = await asyncio.to_thread(sealing), lease.context.owner_id
+        while not (locations or lease.told.lost):
             try:
-                location = await self.storage.put(
-                    "result", lease.task_id, lease.context.owner_id, body
-                )
+                locations.append(await storage.put("result", lease.task_id, owner_id, body))
             except StorageAway as error:
                 self._lose_storage(error)
                 if in_row(outcome) is not None:
-                    return outcome
+                    return
                 await asyncio.sleep(random.uniform(*_AGAIN_SECONDS))  # noqa: S311 - jitter
             else:
                 self._find_storage()
-                return Kept(location=location)
-        return None
 
     def _lose_storage(self, error: StorageAway) -> None:
         if not self._storage_lost:
@@ -193,7 +205,7 @@ def in_row(outcome: Outcome | None) -> Outcome | None:
     return outcome
 
 
-def _body(result: str, seal: TaskSeal | None) -> bytes:
+def _kept(result: str, seal: TaskSeal | None) -> bytes:
     clear = result.encode()
     return clear if seal is None else seal.seal(Kind.RESULT, clear)
 

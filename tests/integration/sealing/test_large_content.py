@@ -203,6 +203,20 @@ async def test_a_huge_result_waits_for_the_storage_and_its_handler_runs_once(
     assert runs == [task_id]
 
 
+async def test_a_storage_that_goes_wrong_costs_tries_and_not_the_worker(
+    database_url: str, reports: Reports, shelf: Shelf
+) -> None:
+    fetched = await stored(database_url, shelf, b"{}")
+    (kept,) = make_tasks(database_url, type="echo", payload=LARGE)
+    (untouched,) = make_tasks(database_url, type="echo")
+    shelf.broken = True
+    async with working(echoing([]), database_url, reports):
+        await reports.settled(fetched, kept, status="FAILED")
+        await reports.settled(untouched)
+
+    assert {each.error_class for each in reports.of(TaskFailed)} == {"ZeroDivisionError"}
+
+
 async def test_a_huge_result_is_refused_without_a_storage(
     database_url: str, reports: Reports
 ) -> None:
@@ -253,4 +267,5 @@ async def test_an_upload_does_not_count_against_the_handlers_time(
         await reports.settled(task_id)
 
     assert runs == [task_id]
+    assert json.loads(object_of(database_url, shelf, task_id)) == LARGE
     assert reports.of(TaskFailed) == []

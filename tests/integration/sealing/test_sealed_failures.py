@@ -119,6 +119,7 @@ async def test_a_changed_payload_makes_a_dead_letter_at_once_and_reaches_no_hand
 
     (letter,) = rows(database_url, "SELECT * FROM taskbell.dead_letter")
     assert (letter.error_class, letter.attempt_count) == ("taskbell.UnreadablePayload", 1)
+    assert letter.last_error == "the content cannot be read: changed"
     assert ran == []
 
 

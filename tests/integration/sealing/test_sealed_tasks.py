@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import NullPool, create_engine
 
 from integration.consumer.kinds import AT_ONCE
 from integration.consumer.ledger import WRITE, entries, make_ledger
@@ -45,12 +45,14 @@ def charging() -> Consumer:
     return app
 
 
+@pytest.mark.parametrize("behind_pooler", [False, True])
 async def test_a_sealed_payload_reaches_its_handler_and_the_result_is_sealed(
-    database_url: str, reports: Reports
+    database_url: str, reports: Reports, *, behind_pooler: bool
 ) -> None:
     charged = make_sealed(database_url, CARD, type="charge")
     counted = make_sealed(database_url, [CANARY], type="count", owner_id="Ada")
-    async with working(charging(), database_url, reports, seal_keys=OLD):
+    terms = {"seal_keys": OLD, "behind_pooler": behind_pooler}
+    async with working(charging(), database_url, reports, **terms):
         await reports.settled(charged, counted)
 
     assert result_of(database_url, charged) == CANARY
@@ -80,7 +82,7 @@ async def test_a_payload_in_the_clear_is_taken_and_its_result_is_sealed(
 
 def having_effects(url: str) -> Consumer:
     """Handlers whose effects bring the payload as result."""
-    app, engine = Consumer(), create_engine(url)
+    app, engine = Consumer(), create_engine(url, poolclass=NullPool)
 
     @app.handler("session", retry=AT_ONCE)
     async def session(context: Context, payload: object) -> None:
