@@ -6,5 +6,7 @@ pytest_plugins = [
     "support.fleet",
     "support.proof",
     "support.soak",
+    "support.api",
+    "support.issuer",
     "support.stores",
 ]

@@ -12,6 +12,7 @@ from taskbell.consumer.effect import Effect
 from taskbell.consumer.effects import Effects, Given
 from taskbell.consumer.errors import InvalidEffect, LeaseLost
 from taskbell.consumer.fence import Fence, Holder, Mark
+from taskbell.consumer.progress import storable_progress
 from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Isolation
 from taskbell.producer import AsyncProducer, Enqueued, NewTask, Producer, TypedTask
@@ -19,6 +20,7 @@ from taskbell.producer.connection import Awaited, Blocking, is_blocking
 from taskbell.producer.new_task import Options
 from taskbell.producer.rules import require_name, require_text
 from taskbell.shared.limits import DEDUP_KEY_BYTES, TYPE_BYTES
+from taskbell.shared.sealing import Seals, TaskSeal
 
 if TYPE_CHECKING:  # only those who use it load it
     from sqlalchemy import Engine
@@ -37,11 +39,21 @@ class Told:
     cancelled: bool = False
     timed_out: bool = False
     stage: Stage = Stage.NONE
-    result: str | None = None
+    result: str | None = field(default=None, repr=False)
     """Of an effect in another database: what is yet to be settled."""
     hold: Callable[[], Holder] | None = None
     """Makes what an effect needs; most attempts have none."""
     effects: Effects | None = None
+    seal: TaskSeal | None = None
+    """Seals what comes of the task, where sealing is on."""
+    seals: Seals | None = None
+    """Seals its follow-ups."""
+    progress: str | None = None
+    """What the handler last said about how far it is, as JSON."""
+    written: str | None = None
+    """Which of these the database has; the same object, so that no lock is needed."""
+    say: Callable[[str], None] | None = None
+    """Set in a process of its own: how the worker hears of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,19 @@ class Context:
     def timed_out(self) -> bool:
         """Whether the attempt took longer than its handler's ``timeout``."""
         return self._told.timed_out
+
+    def progress(self, value: object) -> None:
+        """Say how far the work is: JSON of at most 1 KiB, for whoever asks about the task.
+
+        From any thread; returns at once. It is written within a second, the newest value wins, and
+        it is gone when the attempt ends. It is never sealed: put nothing secret there. Raises
+        ``InvalidTask`` for what cannot be kept.
+        """
+        said = storable_progress(value)
+        if self._told.say is not None:
+            self._told.say(said)
+        else:
+            self._told.progress = said
 
     @overload
     def effect(
@@ -184,12 +209,14 @@ class Context:
         """Enqueue a follow-up that commits with the transaction of ``connection``.
 
         Through what an effect hands over it commits with the effect. It gets this task's owner
-        and, unless it says otherwise, its correlation id. To be awaited if the connection is.
+        and, unless it says otherwise, its correlation id; where sealing is on its payload is
+        sealed. To be awaited if the connection is.
         """
+        seals = self._told.seals
         request = NewTask.of(task, payload, **options)
         if request.correlation_id is None:
             request = replace(request, correlation_id=self.correlation_id)
         if is_blocking(connection):
-            return Producer(owner_id=self.owner_id).enqueue(connection, request)
+            return Producer(owner_id=self.owner_id, seals=seals).enqueue(connection, request)
         awaited = cast("Awaited", connection)
-        return AsyncProducer(owner_id=self.owner_id).enqueue(awaited, request)
+        return AsyncProducer(owner_id=self.owner_id, seals=seals).enqueue(awaited, request)

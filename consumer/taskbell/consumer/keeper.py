@@ -1,23 +1,27 @@
 """The keeper: extends leases from a thread and a connection of its own.
 
 So a handler that blocks the event loop, or one that holds every connection of a pool, keeps its
-lease. The keeper watches the loop and names the stack that blocks it; the loop watches the keeper,
-and ends a handler whose lease could not be extended before it runs out.
+lease. It watches the loop and names the stack that blocks it; the loop watches the keeper, and ends
+a handler whose lease could not be extended in time. Between beats it looks for cancellations.
 """
 
 import asyncio
+import math
 import random
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import Connection
 
 from taskbell.consumer.leases import Lease
+from taskbell.consumer.look import Look
+from taskbell.shared.array import numbers, uuids
 from taskbell.shared.database import Database, cut
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import LoopBlocked, Observer
@@ -36,8 +40,7 @@ _UNANSWERED_SECONDS = 5.0
 _FRAMES = 30
 
 Report = Callable[[Lease, str, int | None], None]
-"""Called on the event loop with ``lost`` or ``cancel``; for ``lost`` with the task's attempt now,
-if it is known."""
+"""Called on the event loop with ``lost`` or ``cancel``, and the task's attempt now, if known."""
 
 
 class KeeperDied(RuntimeError):
@@ -54,11 +57,13 @@ class Keeper:
         self._worker_id = worker_id
         self._observe = observe
         self._outage = Outage("keeper", observe)
+        self._look = Look(worker_id, observe, self._outage, self._tell_cancelled)
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._loop_seen = time.monotonic()
         self._held: dict[Lease, float] = {}
+        self._due_at = math.inf
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._some = threading.Event()
@@ -85,8 +90,10 @@ class Keeper:
 
     def hold(self, leases: Sequence[Lease]) -> None:
         """Beat for these from now on."""
+        beats = {each: each.deadline - _beat_before(each) for each in leases}
         with self._lock:
-            self._held.update((each, each.deadline - _beat_before(each)) for each in leases)
+            self._held.update(beats)
+            self._due_at = min(self._due_at, *beats.values(), math.inf)
         self._some.set()
 
     def forget(self, leases: Sequence[Lease]) -> None:
@@ -125,6 +132,10 @@ class Keeper:
             due = self._due()
             if due:
                 self._beat(due)
+            if self._held and self._look.is_due():
+                held = self.held()
+                with self._answered_soon(held):
+                    self._look.take(self._opened, held)
         if self._connection is not None:
             self._connection.close()
 
@@ -154,38 +165,55 @@ class Keeper:
     def _due(self) -> list[Lease]:
         now = time.monotonic()
         with self._lock:
+            if now < self._due_at:
+                return []  # nothing is: beats only make the next one later
+            self._due_at = min(self._held.values(), default=math.inf)
             return [each for each, beat_at in self._held.items() if beat_at <= now]
 
     def _beat(self, due: list[Lease]) -> None:
         started = time.monotonic()
-        shortest = min(each.seconds for each in due)
-        self._unanswered_at = started + min(_UNANSWERED_SECONDS, shortest / _BEATS_PER_LEASE)
         try:
-            answers = self._ask(due)
+            with self._answered_soon(due):
+                answers = self._ask(due)
         except (psycopg.Error, DatabaseAway) as error:
             self._outage.lost(error)
+            self._look.postpone()  # beats come first
             self._stopping.wait(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
             return
-        finally:
-            self._unanswered_at = None
         self._outage.found()
         current = self._current([e for e in due if answers[e.task_id, e.attempt] == "lost"])
         with self._lock:
             for each in due:
                 self._take_answer(each, answers[each.task_id, each.attempt], started, current)
 
+    @contextmanager
+    def _answered_soon(self, leases: Sequence[Lease]) -> Generator[None]:
+        """Let ``check`` break what goes unanswered so long that these leases might suffer."""
+        shortest = min(each.seconds for each in leases)
+        patience = min(_UNANSWERED_SECONDS, shortest / _BEATS_PER_LEASE)
+        self._unanswered_at = time.monotonic() + patience
+        try:
+            yield
+        finally:
+            self._unanswered_at = None
+
+    def _opened(self) -> Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._database.connect_blocking("keeper")
+        return self._connection
+
     def _ask(self, due: list[Lease]) -> dict[tuple[object, int], str]:
-        connection = self._connection
-        if connection is None or connection.closed:
-            connection = self._connection = self._database.connect_blocking("keeper")
         parameters = {
-            "task_ids": [each.task_id for each in due],
-            "attempts": [each.attempt for each in due],
-            "leases": [each.seconds for each in due],
+            "task_ids": uuids(each.task_id for each in due),
+            "attempts": numbers(each.attempt for each in due),
+            "leases": numbers(each.seconds for each in due),
             "worker_id": self._worker_id,
         }
-        rows = connection.execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()
+        rows = self._opened().execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()
         return {(row.task_id, row.attempt): row.answer for row in rows}
+
+    def _tell_cancelled(self, lease: Lease) -> None:
+        self._loop.call_soon_threadsafe(self._report, lease, "cancel", None)
 
     def _current(self, lost: list[Lease]) -> dict[object, int]:
         """Ask which attempt these tasks are at; for people, so no answer is an answer."""

@@ -5,15 +5,17 @@ on both sides.
 """
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
+from uuid import UUID
 
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.stage import Stage
 from taskbell.shared.database import Database
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.sealing import TaskSeal
 
 _TOLD = (
     "task_id", "attempt", "type", "queue", "owner_id", "correlation_id", "traceparent",
@@ -31,6 +33,7 @@ class Welcome:
     path: list[str]
     database: Database
     worker_id: WorkerId
+    result_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,9 @@ class Order:
     task_type: str
     context: dict[str, Any]
     lease: float
-    payload: object
+    payload: object = field(repr=False)
+    seal: TaskSeal | None
+    """With the key of this task alone: the ring stays with the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,16 @@ class Progress:
     """The effect came so far; the child waits until its worker has heard."""
 
     stage: Stage
-    result: str | None
+    result: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How far an attempt is, by its handler; a thread it left behind may say so too late."""
+
+    task_id: UUID
+    attempt: int
+    progress: str
 
 
 def order_for(registration: Registration, lease: Lease) -> Order:
@@ -59,7 +73,7 @@ def order_for(registration: Registration, lease: Lease) -> Order:
     told = {name: getattr(context, name) for name in _TOLD}
     return Order(
         _named(registration.handler), None if model is None else _named(model),
-        registration.task_type, told, lease.seconds, lease.payload,
+        registration.task_type, told, lease.seconds, lease.payload, lease.told.seal,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from taskbell.producer.client import AsyncProducer, Producer
 from taskbell.producer.new_task import NewTask
+from taskbell.producer.owned import OwnerClient
 from taskbell.producer.stored import StoredPayload
 from taskbell.producer.submission import Enqueued
 from taskbell.producer.typed_task import TypedTask
@@ -23,6 +24,7 @@ __all__ = [
     "IdempotencyConflict",
     "InvalidTask",
     "NewTask",
+    "OwnerClient",
     "Producer",
     "QueueFull",
     "RateLimited",

@@ -27,9 +27,7 @@ class Connections:
     asked, ``DatabaseAway`` is raised.
     """
 
-    def __init__(
-        self, database: Database, purpose: str, size: int, patience: float = 2.0
-    ) -> None:
+    def __init__(self, database: Database, purpose: str, size: int, patience: float = 2.0) -> None:
         self.database = database
         self._patience = patience
         self._room = asyncio.Semaphore(size)

@@ -1,17 +1,19 @@
 """Dead letters for operators: read them, group them by cause, redrive them, discard them.
 
-Every verb takes the connection it works on and may raise ``DatabaseAway``; what was done until then
-stays done, and repeating the call does the rest.
+Every verb takes what it runs its statements on and may raise ``DatabaseAway``; what was done until
+then stays done, and repeating the call does the rest. With an ``owner_id``, in the filters or by
+itself, another owner's letters do not exist.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.connections import Runner
 from taskbell.shared.statements import dead_letter, outbox
+from taskbell.shared.tasks import owned
 
 _BATCH = 500
 _BEGINNING = ("-infinity", UUID(int=0))
@@ -117,7 +119,7 @@ class Cause:
 
 
 async def list_many(
-    connection: DedicatedConnection,
+    runner: Runner,
     only: Filters = EVERYTHING,
     *,
     after: Place | None = None,
@@ -125,7 +127,7 @@ async def list_many(
 ) -> list[DeadLetter]:
     """Return the newest first, at most ``limit``; go on ``after`` the last one's place."""
     before_at, before_id = after or _END
-    rows = await connection.run(
+    rows = await runner.run(
         dead_letter.newest(only.names),
         before_at=before_at,
         before_id=before_id,
@@ -135,34 +137,33 @@ async def list_many(
     return [DeadLetter(*row) for row in rows]
 
 
-async def count(connection: DedicatedConnection, only: Filters = EVERYTHING) -> int:
+async def count(runner: Runner, only: Filters = EVERYTHING) -> int:
     """Count them."""
-    rows = await connection.run(dead_letter.count(only.names), **only.given)
+    rows = await runner.run(dead_letter.count(only.names), **only.given)
     return int(rows[0].dead_letters)
 
 
-async def show(connection: DedicatedConnection, task_id: UUID) -> Inspection | None:
+async def show(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Inspection | None:
     """Return one with its failure history, or None if the task has no dead letter."""
-    rows = await connection.run(dead_letter.ONE, task_id=task_id)
+    rows = await runner.run(dead_letter.ONE, task_id=task_id, owner_id=owner_id)
     if not rows:
         return None
-    history = await connection.run(dead_letter.HISTORY, task_id=task_id)
+    history = await runner.run(dead_letter.HISTORY, task_id=task_id)
     return Inspection(DeadLetter(*rows[0]), tuple(FailedAttempt(*row) for row in history))
 
 
-async def causes(
-    connection: DedicatedConnection, only: Filters = EVERYTHING, *, limit: int = 100
-) -> list[Cause]:
+async def causes(runner: Runner, only: Filters = EVERYTHING, *, limit: int = 100) -> list[Cause]:
     """Group by fingerprint, the most frequent first."""
-    rows = await connection.run(dead_letter.causes(only.names), limit=limit, **only.given)
+    rows = await runner.run(dead_letter.causes(only.names), limit=limit, **only.given)
     return [Cause(*row) for row in rows]
 
 
 async def redrive_many(
-    connection: DedicatedConnection,
+    runner: Runner,
     task_ids: Iterable[UUID],
     *,
     actor: str,
+    owner_id: str | None = None,
     delay: float = 0.0,
     rate: float | None = None,
 ) -> list[UUID]:
@@ -172,63 +173,65 @@ async def redrive_many(
     redriven: an id without a dead letter, or one that somebody else redrove meanwhile, is left out.
     """
     done: list[UUID] = []
-    for start, batch in _batches(list(dict.fromkeys(task_ids))):
+    for start, batch in _batches(await owned(runner, list(dict.fromkeys(task_ids)), owner_id)):
         # Each batch counts from its own, later instant: gaps may be wider, never narrower.
         delays = [delay + (start + n) / rate if rate else delay for n in range(len(batch))]
-        rows = await connection.run(dead_letter.REDRIVE, task_ids=batch, delays=delays, actor=actor)
+        rows = await runner.run(dead_letter.REDRIVE, task_ids=batch, delays=delays, actor=actor)
         done += [row.task_id for row in rows]
     return done
 
 
 async def redrive_by_cause(
-    connection: DedicatedConnection, fingerprint: str, *, actor: str, rate: float | None = None
+    runner: Runner, fingerprint: str, *, actor: str, rate: float | None = None
 ) -> int:
     """Redrive what failed of this cause until now, the oldest first; returns how many."""
-    return await redrive_all(connection, Filters(fingerprint=fingerprint), actor=actor, rate=rate)
+    return await redrive_all(runner, Filters(fingerprint=fingerprint), actor=actor, rate=rate)
 
 
 async def redrive_all(
-    connection: DedicatedConnection,
+    runner: Runner,
     only: Filters,
     *,
     actor: str,
     delay: float = 0.0,
     rate: float | None = None,
+    limit: int | None = None,
 ) -> int:
-    """Redrive what failed until now, the oldest first; returns how many."""
+    """Redrive what failed until now, the oldest first, ``limit`` at most; returns how many."""
     seen = redriven = 0
-    async for batch in _oldest_first(connection, only):
+    async for batch in _oldest_first(runner, only):
+        chosen = batch if limit is None else batch[: limit - seen]
         later = delay + seen / rate if rate else delay
-        redriven += len(await redrive_many(connection, batch, actor=actor, delay=later, rate=rate))
-        seen += len(batch)
+        redriven += len(await redrive_many(runner, chosen, actor=actor, delay=later, rate=rate))
+        seen += len(chosen)
+        if seen == limit:
+            break
     return redriven
 
 
 async def discard_many(
-    connection: DedicatedConnection, task_ids: Iterable[UUID], *, actor: str
+    runner: Runner, task_ids: Iterable[UUID], *, actor: str, owner_id: str | None = None
 ) -> list[UUID]:
     """Delete these tasks with diagnosis, history and idempotency key; returns those that were."""
     done: list[UUID] = []
-    for _, batch in _batches(list(dict.fromkeys(task_ids))):
-        rows = await connection.run(dead_letter.DISCARD, task_ids=batch, actor=actor)
+    for _, batch in _batches(await owned(runner, list(dict.fromkeys(task_ids)), owner_id)):
+        rows = await runner.run(dead_letter.DISCARD, task_ids=batch, actor=actor)
         done += [row.task_id for row in rows]
     return done
 
 
-async def discard_all(connection: DedicatedConnection, only: Filters, *, actor: str) -> int:
+async def discard_all(runner: Runner, only: Filters, *, actor: str) -> int:
     """Discard what failed until now; returns how many."""
     discarded = 0
-    async for batch in _oldest_first(connection, only):
-        discarded += len(await discard_many(connection, batch, actor=actor))
+    async for batch in _oldest_first(runner, only):
+        discarded += len(await discard_many(runner, batch, actor=actor))
     return discarded
 
 
-async def _oldest_first(
-    connection: DedicatedConnection, only: Filters
-) -> AsyncGenerator[list[UUID]]:
-    until = (await connection.run(outbox.CLOCK))[0].now
+async def _oldest_first(runner: Runner, only: Filters) -> AsyncGenerator[list[UUID]]:
+    until = (await runner.run(outbox.CLOCK))[0].now
     after: tuple[Any, Any] = _BEGINNING
-    while rows := await connection.run(
+    while rows := await runner.run(
         dead_letter.oldest(only.names),
         after_at=after[0],
         after_id=after[1],
@@ -240,6 +243,5 @@ async def _oldest_first(
         yield [row.task_id for row in rows]
 
 
-def _batches(task_ids: Sequence[UUID]) -> Iterable[tuple[int, list[UUID]]]:
-    for start in range(0, len(task_ids), _BATCH):
-        yield start, list(task_ids[start : start + _BATCH])
+def _batches(task_ids: list[UUID]) -> Iterable[tuple[int, list[UUID]]]:
+    return ((n, task_ids[n : n + _BATCH]) for n in range(0, len(task_ids), _BATCH))

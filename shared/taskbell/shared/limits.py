@@ -53,6 +53,9 @@ TRACEBACK_BYTES = 16 * 1024
 RESULT_BYTES = 1024 * 1024
 """Largest result, as UTF-8 JSON."""
 
+PROGRESS_BYTES = 1024
+"""Largest progress, as UTF-8 JSON."""
+
 LEASE_SECONDS = (1.0, 24 * 3600.0)
 """The shortest and the longest lease."""
 

@@ -12,7 +12,7 @@ from taskbell.shared.events import Event, Observer
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # They report every reconnect with tracebacks; our own events say it once.
-_NOISY = ("aio_pika", "aiormq", "psycopg", "asyncio")
+_NOISY = ("aio_pika", "aiormq", "psycopg", "asyncio", "uvicorn")
 
 
 def event_name(event: type[Event]) -> str:

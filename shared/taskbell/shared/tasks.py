@@ -1,9 +1,13 @@
-"""Tasks for operators: where is it, what does it wait for, and cancel it."""
+"""Tasks for operators and owners: where is it, what does it wait for, and cancel it.
 
-from collections.abc import Iterable
+With an ``owner_id`` another owner's task is one that does not exist; None reaches every owner's.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
-from taskbell.shared.database import DedicatedConnection
+from taskbell.shared.connections import Runner
 from taskbell.shared.statements import cancel, task
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -13,34 +17,71 @@ _BATCH = 500
 _TRIES = 10
 
 
-async def find(connection: DedicatedConnection, task_id: UUID) -> Whereabouts | None:
+async def find(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Whereabouts | None:
     """Return where the task is, or None if there is no such task (any more)."""
-    rows = await connection.run(task.WHERE_IS, task_id=task_id)
+    rows = await runner.run(task.WHERE_IS, task_id=task_id, owner_id=owner_id)
     return Whereabouts(**rows[0]._asdict()) if rows else None
 
 
-async def payload_of(connection: DedicatedConnection, task_id: UUID) -> object:
-    """Return the payload as it was enqueued; one that is not kept in the clear is named so."""
-    (row,) = await connection.run(task.PAYLOAD, task_id=task_id)
+async def payload_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> object:
+    """Return the payload as it was enqueued; one that is not kept in the clear is named so.
+
+    Raises ``LookupError`` if there is no such task.
+    """
+    rows = await runner.run(task.PAYLOAD, task_id=task_id, owner_id=owner_id)
+    if not rows:
+        raise LookupError(f"there is no task {task_id}")
+    (row,) = rows
     if row.sealed:
         return "(sealed)"
     return row.payload if row.location is None else f"(at {row.location})"
 
 
+class Kept(NamedTuple):
+    """A result as it is kept: the value itself, sealed, or as an object at a location."""
+
+    owner_id: str
+    value: object
+    sealed: bytes | None
+    location: str | None
+
+
+async def result_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Kept | None:
+    """Return a task's result as it is kept, with nothing in it if there is none (yet).
+
+    None if there is no such task.
+    """
+    rows = await runner.run(task.RESULT, task_id=task_id, owner_id=owner_id)
+    return Kept(*rows[0]) if rows else None
+
+
+async def owned(runner: Runner, task_ids: Sequence[UUID], owner_id: str | None) -> list[UUID]:
+    """Return those of the ids that are this owner's, in the order given; all of them for None."""
+    if owner_id is None:
+        return list(task_ids)
+    found: set[UUID] = set()
+    for start in range(0, len(task_ids), _BATCH):
+        asked = list(task_ids[start : start + _BATCH])
+        rows = await runner.run(task.OWNED, task_ids=asked, owner_id=owner_id)
+        found |= {row.task_id for row in rows}
+    return [task_id for task_id in task_ids if task_id in found]
+
+
 async def cancel_many(
-    connection: DedicatedConnection, task_ids: Iterable[UUID], *, actor: str
+    runner: Runner, task_ids: Iterable[UUID], *, actor: str, owner_id: str | None = None
 ) -> dict[UUID, str]:
     """Cancel what waits, ask the holders of what runs; returns one answer for each id.
 
     ``cancelled``, ``requested`` (its holder will be told), ``too late: STATUS``, ``unknown``; and
     ``moved`` for a task that was never caught in one place, ten times in a row.
     """
-    answers: dict[UUID, str] = {}
     asked = list(dict.fromkeys(task_ids))
-    for start in range(0, len(asked), _BATCH):
-        moved = asked[start : start + _BATCH]
+    answers = dict.fromkeys(asked, "unknown")
+    ours = await owned(runner, asked, owner_id)
+    for start in range(0, len(ours), _BATCH):
+        moved = ours[start : start + _BATCH]
         for _ in range(_TRIES):
-            rows = await connection.run(cancel.CANCEL, task_ids=moved, actor=actor)
+            rows = await runner.run(cancel.CANCEL, task_ids=moved, actor=actor)
             answers |= {row.task_id: row.answer for row in rows}
             moved = [task_id for task_id in moved if answers[task_id] == "moved"]
             if not moved:

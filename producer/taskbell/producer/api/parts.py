@@ -1,8 +1,10 @@
 """What the routes are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from taskbell.producer.api.buckets import Buckets
+from taskbell.producer.api.cursor import Cursors
+from taskbell.producer.api.front import Traffic
 from taskbell.producer.api.gatekeeper import Gatekeeper
 from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.settings import ApiSettings
@@ -25,6 +27,8 @@ class Parts:
     buckets: Buckets
     watcher: Watcher
     metrics: Metrics
+    cursors: Cursors
     observe: Observer
     seals: Seals | None = None
     storage: Storage | None = None
+    traffic: Traffic = field(default_factory=Traffic)

@@ -1,14 +1,36 @@
 """Problem documents (RFC 9457): one shape for everything that goes wrong."""
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 from starlette.responses import Response
+
+from taskbell.shared.errors import (
+    DatabaseAway,
+    IdempotencyConflict,
+    InvalidTask,
+    QueueFull,
+    RateLimited,
+    StorageAway,
+    Unreadable,
+)
 
 PROBLEM_JSON: Final = "application/problem+json"
 _TYPE: Final = "urn:taskbell:problem:"
+_READ_ONLY: Final = "25006"
+_NOT_MIGRATED: Final = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.InvalidSchemaName,
+)
+_CONFLICT: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+_UNKNOWN_FATE: Final = "it may have been done: repeat the request with the same Idempotency-Key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +64,7 @@ KINDS: Final = {
         Kind("payload-too-large", 413, "The body is too large"),
         Kind("unsupported-media-type", 415, "The body must be application/json"),
         Kind("invalid-task", 422, "The request breaks a rule"),
+        Kind("header-too-large", 431, "The head of the request is too large"),
         Kind("idempotency-conflict", 422, "The idempotency key was used for another request"),
         Kind("rate-limited", 429, "Too many tasks in too short a time"),
         Kind("internal", 500, "Something went wrong here"),
@@ -49,6 +72,7 @@ KINDS: Final = {
         Kind("database-away", 503, "The database cannot be asked"),
         Kind("database-read-only", 503, "The database takes no writes for now"),
         Kind("not-migrated", 503, "The database's schema is not the one this version needs"),
+        Kind("issuer-away", 503, "The issuer of the tokens cannot be asked"),
         Kind("storage-away", 503, "The object storage cannot be asked"),
         Kind("overloaded", 503, "Too many requests at once"),
     )
@@ -77,9 +101,90 @@ class Problem(Exception):
         self.members = members
 
 
+def of(error: Exception, *, submitting: bool = False) -> Problem | None:
+    """Return the problem an exception stands for; None for one that nobody foresaw.
+
+    ``submitting``: the request may have written something before the database was lost.
+    """
+    match error:
+        case Problem():
+            return error
+        case InvalidTask():
+            return _invalid(error)
+        case IdempotencyConflict():
+            return Problem("idempotency-conflict", task_id=str(error.task_id))
+        case QueueFull():
+            return _later("queue-full", error.retry_after)
+        case RateLimited():
+            return _later("rate-limited", error.retry_after, limited=error.scope)
+        case Unreadable():
+            return _unreadable(error)
+        case StorageAway():
+            return _later("storage-away", 5)
+        case _:
+            return _of_database(error, submitting=submitting)
+
+
+def _of_database(error: Exception, *, submitting: bool) -> Problem | None:
+    if isinstance(error, DatabaseAway):
+        if getattr(error.__cause__, "sqlstate", None) == _READ_ONLY:
+            return _later("database-read-only", 5)
+        return _later("database-away", 2, _UNKNOWN_FATE if submitting else "")
+    if isinstance(error, _NOT_MIGRATED):
+        return _later("not-migrated", 5)
+    if isinstance(error, _CONFLICT):
+        return _later("database-away", 2)
+    return None
+
+
+def _invalid(error: InvalidTask) -> Problem:
+    return Problem("invalid-task", errors=[(pointer(error.field), storable(error.problem))])
+
+
+def _unreadable(error: Unreadable) -> Problem:
+    if error.reason == "erased":
+        return Problem("erased")
+    return Problem("internal", str(error))
+
+
+def _later(name: str, seconds: float, detail: str = "", **members: Any) -> Problem:
+    whole = math.ceil(seconds)
+    headers = {"Retry-After": str(whole)}
+    return Problem(name, detail, headers=headers, retry_after=whole, **members)
+
+
+def pointer(path: str) -> str:
+    """Turn a path as ``InvalidTask`` writes it (``tasks[7].payload.price``) into a JSON pointer."""
+    steps: list[str] = []
+    for name, place, quoted in _STEP.findall(path):
+        steps.append(json.loads(quoted) if quoted else name or place)
+    return pointer_to(steps)
+
+
+def pointer_to(steps: Sequence[str | int]) -> str:
+    """Write a JSON pointer (RFC 6901)."""
+    written = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "".join(f"/{storable(step)}" for step in written)
+
+
+def storable(text: str, limit: int = 200) -> str:
+    """Return a text of what a client sent so that it can be sent back: bounded, and in UTF-8."""
+    text = text if len(text) <= limit else text[:limit] + "…"
+    return text.encode("utf-8", "replace").decode()
+
+
 def response(problem: Problem, request_id: str) -> Response:
     """Write the document."""
-    document: dict[str, object] = {
+    return Response(
+        document(problem, request_id),
+        problem.kind.status,
+        {**problem.headers, "Content-Type": PROBLEM_JSON},
+    )
+
+
+def document(problem: Problem, request_id: str) -> bytes:
+    """Write the document's JSON."""
+    members: dict[str, object] = {
         "type": problem.kind.type,
         "title": problem.kind.title,
         "status": problem.kind.status,
@@ -88,9 +193,5 @@ def response(problem: Problem, request_id: str) -> Response:
         **problem.members,
     }
     if problem.errors:
-        document["errors"] = [{"pointer": at, "detail": what} for at, what in problem.errors]
-    return Response(
-        json.dumps(document, ensure_ascii=False),
-        problem.kind.status,
-        {**problem.headers, "Content-Type": PROBLEM_JSON},
-    )
+        members["errors"] = [{"pointer": at, "detail": what} for at, what in problem.errors]
+    return json.dumps(members, ensure_ascii=False).encode()

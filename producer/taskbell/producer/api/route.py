@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,14 +22,18 @@ class Operation:
     tag: str
     parameters: Sequence[Mapping[str, Any]] = ()
     """OpenAPI parameter objects of the query; those of the path are known."""
-    body: type[Any] | None = None
-    """A pydantic model."""
-    answers: Mapping[int, tuple[str, type[Any] | None]] = field(
-        default_factory=dict[int, tuple[str, "type[Any] | None"]]
+    body: type[BaseModel] | None = None
+    """A pydantic model; its example is made of the examples of its fields."""
+    answers: Mapping[int, tuple[str, type[BaseModel] | None]] = field(
+        default_factory=dict[int, tuple[str, "type[BaseModel] | None"]]
     )
     """By status: a sentence, and the model of the JSON."""
     problems: Sequence[str] = ()
     """Names of the problems besides those that every route can have."""
+    media: str | None = None
+    """The media type of an answer of status 200 that has no model."""
+    description: str = ""
+    """More than the summary, in Markdown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """What operators of the HTTP interface set, by variables with the prefix ``TASKBELL_``."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from taskbell.shared.limits import PAYLOAD_BYTES, STORED_BYTES
 from taskbell.shared.settings import Settings
@@ -47,6 +47,12 @@ class ApiSettings(Settings):
 
     api_tls_cert: Path | None = None
     api_tls_key: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_whole_tls(self) -> Self:
+        if (self.api_tls_cert is None) != (self.api_tls_key is None):
+            raise ValueError("TASKBELL_API_TLS_CERT and TASKBELL_API_TLS_KEY go together")
+        return self
 
     api_grace: float = Field(default=10.0, ge=0)
     """How long requests may take to end once the process is asked to."""

@@ -79,14 +79,18 @@ ORDER BY c.dead_letters DESC, c.last_failed_at DESC
 ONE = Statement("""
 SELECT d.task_id, d.failed_at, d.attempt_count, d.owner_id, d.queue, d.type, d.partition_key,
        d.error_class, d.fingerprint, d.last_error, d.worker_id
-FROM taskbell.dead_letter d WHERE d.task_id = CAST(:task_id AS uuid)
+FROM taskbell.dead_letter d
+WHERE d.task_id = CAST(:task_id AS uuid)
+  AND (CAST(:owner_id AS text) IS NULL OR d.owner_id = CAST(:owner_id AS text))
 """)
 
 HISTORY = Statement("""
 SELECT f.attempt, f.failed_at, f.outcome, f.worker_id, f.error_class, f.error, f.traceback
-FROM taskbell.failure f WHERE f.task_id = CAST(:task_id AS uuid) ORDER BY f.attempt
+FROM (SELECT * FROM taskbell.failure x WHERE x.task_id = CAST(:task_id AS uuid)
+      ORDER BY x.attempt DESC LIMIT 100) f
+ORDER BY f.attempt
 """)
-"""Every failed attempt of a task, also those before it was redriven."""
+"""The last hundred failed attempts of a task, also those before it was redriven."""
 
 _PICKED = """picked AS MATERIALIZED (
     SELECT d.task_id FROM taskbell.dead_letter d

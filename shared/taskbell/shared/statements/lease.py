@@ -1,8 +1,9 @@
 """The lease while it is held: extend it, and find those whose claim was never answered."""
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.commit import RELAXED
 
-HEARTBEAT = Statement("""
+HEARTBEAT = Statement(f"""
 WITH ask AS MATERIALIZED (
     SELECT * FROM unnest(CAST(:task_ids AS uuid[]), CAST(:attempts AS integer[]),
                          CAST(:leases AS float8[])) AS a(task_id, attempt, lease)
@@ -18,13 +19,37 @@ WITH ask AS MATERIALIZED (
 )
 SELECT a.task_id, a.attempt,
        CASE WHEN b.task_id IS NOT NULL THEN CASE WHEN b.cancel_requested THEN 'cancel' ELSE 'held' END
-            WHEN l.task_id IS NOT NULL THEN 'busy' ELSE 'lost' END AS answer,
-       set_config('synchronous_commit', 'off', true)
+            WHEN l.task_id IS NOT NULL THEN 'busy' ELSE 'lost' END AS answer
 FROM ask a LEFT JOIN beaten b ON b.task_id = a.task_id AND b.attempt = a.attempt
 LEFT JOIN taskbell.lease l
        ON l.task_id = a.task_id AND l.attempt = a.attempt AND l.worker_id = :worker_id
+WHERE {RELAXED}
 """)
 """Never waits: behind one locked lease a waiting beat would extend none of those after it."""
+
+CANCELLED = Statement("""
+SELECT l.task_id, l.attempt FROM taskbell.lease l
+WHERE l.worker_id = :worker_id AND l.cancel_requested
+""")
+"""What somebody asked this worker to cancel. Read every half second: by an index that is empty
+unless somebody did, and that no heartbeat touches."""
+
+PROGRESS = Statement("""
+WITH said AS MATERIALIZED (
+    SELECT * FROM unnest(CAST(:task_ids AS uuid[]), CAST(:attempts AS integer[]),
+                         CAST(:progress AS text[])) AS s(task_id, attempt, progress)
+), mine AS MATERIALIZED (
+    SELECT l.task_id, CAST(s.progress AS jsonb) AS progress FROM taskbell.lease l
+    JOIN said s ON s.task_id = l.task_id AND s.attempt = l.attempt
+    WHERE l.worker_id = :worker_id
+    FOR NO KEY UPDATE OF l SKIP LOCKED
+)
+UPDATE taskbell.lease l SET progress = m.progress
+FROM mine m WHERE l.task_id = m.task_id
+RETURNING l.task_id, l.attempt, set_config('synchronous_commit', 'off', true)
+""")
+"""What handlers last said about how far they are. Never waits: a lease that is locked keeps what it
+had, and is not answered."""
 
 UNKNOWN = Statement("""
 SELECT t.id AS task_id, t.type, t.queue, t.owner_id, l.attempt, t.attempt_count - t.refunded AS used,

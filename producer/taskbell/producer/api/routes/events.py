@@ -1,10 +1,134 @@
-"""A task's changes as a stream."""
+"""A task's changes as server-sent events.
 
+The stream tells states, not a log of events: the present one first, then each that can be seen
+until a final one. Whoever reconnects with ``Last-Event-ID`` is told only what differs from it.
+"""
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator
+from time import monotonic
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from taskbell.producer.api import query, rendering
+from taskbell.producer.api.diagnoses import ErrorText, opened
 from taskbell.producer.api.parts import Parts
-from taskbell.producer.api.route import Route
+from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.route import Operation, Route
+from taskbell.producer.api.watcher import FINAL, Followed
+from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.statements import reading
+
+_MEDIA: Final = "text/event-stream"
+_BEAT_SECONDS: Final = 15.0
+_AGAIN_SECONDS: Final = 1.0
+_BEAT: Final = b": beat\n\n"
+_RETRY: Final = b"retry: 2000\n\n"
 
 
 def routes(parts: Parts) -> list[Route]:
     """The routes of this module."""
-    del parts
-    return []
+    events = _Events(parts)
+    return [Route("GET", "/tasks/{task_id}/events", Scope.READ, events.follow, _EVENTS)]
+
+
+class _Events:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def follow(self, request: Request, principal: Principal) -> Response:
+        task_id = query.task_id(request)
+        query.given(request, ())
+        row = await self._read(task_id, principal)
+        if row is None:
+            raise Problem("not-found")
+        last = request.headers.get("last-event-id", "")
+        if row.status in FINAL and _id(row) == last:
+            return Response(status_code=204)  # which tells an EventSource to stop
+        if self._parts.metrics.streams >= self._parts.settings.api_streams:
+            detail = "too many event streams at once"
+            raise Problem("overloaded", detail, headers={"Retry-After": "5"})
+        return StreamingResponse(self._stream(row, principal, last), media_type=_MEDIA)
+
+    async def _read(self, task_id: UUID, principal: Principal) -> Any:
+        rows = await self._parts.connections.run(
+            reading.READ, task_id=task_id, owner_id=principal.reach
+        )
+        return rows[0] if rows else None
+
+    async def _stream(self, row: Any, principal: Principal, sent: str) -> AsyncGenerator[bytes]:
+        ends_at = monotonic() + self._parts.settings.api_stream_seconds
+        task_id: UUID = row.task_id
+        with self._parts.metrics.streaming(), self._parts.watcher.following(task_id) as followed:
+            yield _RETRY
+            while row is not None:
+                if _id(row) != sent:
+                    sent = _id(row)
+                    yield await self._event(row, sent)
+                if row.status in FINAL:
+                    yield f"id: {sent}\nevent: end\ndata: {{}}\n\n".encode()
+                    return
+                while not await self._changed(followed, ends_at):
+                    if followed.over or monotonic() >= ends_at:
+                        return
+                    yield _BEAT
+                row = await self._read_patiently(task_id, principal, followed, ends_at)
+
+    async def _changed(self, followed: Followed, ends_at: float) -> bool:
+        left = max(0.0, ends_at - monotonic())
+        return await followed.change(min(_BEAT_SECONDS, left)) is not None
+
+    async def _read_patiently(
+        self, task_id: UUID, principal: Principal, followed: Followed, ends_at: float
+    ) -> Any:
+        """Read it, however often the database is away; None: it is gone, or the stream ends."""
+        while not followed.over and monotonic() < ends_at:
+            try:
+                return await self._read(task_id, principal)
+            except (DatabaseAway, psycopg.Error):  # the watcher tells the outage
+                await asyncio.sleep(_AGAIN_SECONDS)
+        return None
+
+    async def _event(self, row: Any, event_id: str) -> bytes:
+        try:
+            (error,) = await opened(
+                self._parts, [ErrorText(row.task_id, row.owner_id, row.error_message)]
+            )
+        except DatabaseAway:
+            error = "(sealed)"
+        kept = row.result is not None or row.result_sealed or row.result_location
+        location = f"/tasks/{row.task_id}/result" if kept else None
+        written = rendering.task(row, error=error, result=None, result_location=location)
+        return b"id: %s\nevent: state\ndata: %s\n\n" % (event_id.encode(), written)
+
+
+def _id(row: Any) -> str:
+    """What a state is called: the same for the same state, whichever process tells it."""
+    progress = "" if row.progress is None else f"-{zlib.crc32(row.progress.encode()):08x}"
+    return f"{row.attempts}-{row.status}{progress}"
+
+
+_EVENTS: Final = Operation(
+    summary="Follow a task until it ends, as server-sent events",
+    tag="Tasks",
+    parameters=[
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "description": "The state that is known; sent again only if it is no longer so.",
+            "schema": {"type": "string"},
+        }
+    ],
+    answers={
+        200: ("`state` for each state (the task, without its result), then `end`.", None),
+        204: ("The known state is the task's final one.", None),
+    },
+    problems=["not-found", "overloaded", "invalid-task"],
+    media=_MEDIA,
+)

@@ -1,0 +1,101 @@
+"""Keys before a process of the HTTP interface: made at the command line, used over the network."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from support.api import ApiProcesses
+from support.fleet import Fleet, open_fleet
+from support.issuer import AUDIENCE, IssuerServer
+from taskbell.shared.access import new_key
+from taskbell.shared.cli.app import build
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
+    """Processes without a broker, which the interface does not know."""
+    yield from open_fleet(tmp_path, database_url, None)
+
+
+def keys(url: str, *arguments: str) -> str:
+    """What ``taskbell keys`` prints."""
+    environment = {"TASKBELL_DATABASE_URL": url}
+    done = CliRunner().invoke(build(()), ["keys", *arguments], env=environment)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def made(url: str, *scopes: str) -> str:
+    """A new key of alice."""
+    asked = [word for scope in scopes for word in ("--scope", scope)]
+    printed = keys(url, "create", "--owner", "alice", *asked)
+    (key,) = [word for word in printed.split() if word.startswith("tbk_") and len(word) > 20]
+    return key
+
+
+def submit(url: str, token: str) -> httpx2.Response:
+    return httpx2.post(
+        f"{url}/tasks", json={"type": "noop", "payload": {}},
+        headers={"Authorization": f"Bearer {token}"},
+    )  # fmt: skip
+
+
+def test_a_key_opens_the_interface_until_it_is_revoked_and_is_in_no_log(
+    fleet: Fleet, api_processes: ApiProcesses
+) -> None:
+    api = api_processes.start(API_AUTH="on", API_KEY_SECONDS="0", LOG_LEVEL="debug")
+    key, reader = made(fleet.database_url, "submit"), made(fleet.database_url, "read")
+    wrong = new_key().text
+
+    answers = [submit(api, token).status_code for token in (key, reader, wrong)]
+    keys(fleet.database_url, "revoke", key[:12])
+    revoked = submit(api, key)
+
+    assert answers == [201, 403, 401]
+    assert revoked.status_code == 401
+    assert revoked.headers["content-type"] == "application/problem+json"
+    log = (fleet.directory / "api.log").read_text(encoding="utf-8")
+    assert key[:12] in log
+    assert [secret for secret in (key, reader, wrong) if secret[12:] in log] == []
+    told = Path(f"/proc/{fleet.pid('api')}/cmdline").read_bytes()
+    assert key.encode() not in told
+
+
+def test_a_token_of_the_issuer_opens_the_interface_and_no_other_does(
+    fleet: Fleet, api_processes: ApiProcesses, issuer: IssuerServer
+) -> None:
+    api = api_processes.start(
+        API_AUTH="on", OIDC_ISSUER=issuer.url, OIDC_AUDIENCE=AUDIENCE, LOG_LEVEL="debug"
+    )
+    good, other = issuer.token(), issuer.token(aud="another")
+
+    answers = [submit(api, token).status_code for token in (good, other, good[:-2])]
+
+    assert answers == [201, 401, 401]
+    log = (fleet.directory / "api.log").read_text(encoding="utf-8")
+    assert '"reason": "InvalidAudienceError"' in log
+    assert good.rpartition(".")[2] not in log
+
+
+def test_without_authentication_only_a_loopback_address_is_served(database_url: str) -> None:
+    environment = os.environ | {
+        "TASKBELL_DATABASE_URL": database_url, "TASKBELL_API_AUTH": "off",
+        "TASKBELL_API_HOST": "0.0.0.0", "TASKBELL_API_PORT": "0",  # noqa: S104 - it is refused
+    }  # fmt: skip
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "taskbell.producer.api"],
+        env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "TASKBELL_API_AUTH=off makes everybody an administrator: "
+        "TASKBELL_API_HOST must then be 127.0.0.1 or ::1, not 0.0.0.0\n"
+    )
