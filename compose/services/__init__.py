@@ -1,5 +1,6 @@
 """Finds or starts the services taskbell needs, for the demo and the tests alike."""
 
+from services.certificate import Certificate
 from services.guarded import ServiceError
 from services.pooler import Pooler
 from services.postgres import Postgres
@@ -8,6 +9,7 @@ from services.rabbitmq import RabbitMQ
 from services.resolution import open_postgres, open_rabbitmq
 
 __all__ = [
+    "Certificate",
     "Pooler",
     "Postgres",
     "QueueState",

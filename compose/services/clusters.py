@@ -15,6 +15,7 @@ from typing import Final
 import psycopg
 from sqlalchemy.engine import URL
 
+from services.certificate import Certificate
 from services.guarded import (
     LOOPBACK,
     Guarded,
@@ -83,8 +84,13 @@ def options(*, durable: bool) -> dict[str, str]:
 class Cluster:
     """A Postgres under guard. Ready when constructed; gone after `close()` or with this process."""
 
-    def __init__(self, binaries: Path, *, durable: bool) -> None:
-        """`durable` keeps Postgres' own defaults; otherwise nothing waits for a disk."""
+    def __init__(
+        self, binaries: Path, *, durable: bool, certificate: Certificate | None = None
+    ) -> None:
+        """`durable` keeps Postgres' own defaults; otherwise nothing waits for a disk.
+
+        With a certificate it speaks TLS to whoever wants it.
+        """
         # Postgres refuses to run as root: it then runs as a user that may do nothing else.
         self._user = server_user() if os.geteuid() == 0 else None
         # Creating a database is creating 300 files, which is ten times quicker without a disk.
@@ -103,6 +109,9 @@ class Cluster:
             "port": str(self._port),
             "unix_socket_directories": "",
         }
+        if certificate is not None:
+            chain, key = certificate.write(self._directory, self._user)
+            settings |= {"ssl": "on", "ssl_cert_file": str(chain), "ssl_key_file": str(key)}
         self._server = self._guarded(settings)
         try:
             self._start()

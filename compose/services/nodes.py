@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from services.certificate import Certificate
 from services.guarded import (
     LOOPBACK,
     Guarded,
@@ -36,8 +37,16 @@ management.sample_retention_policies.global.minute = 1
 management.sample_retention_policies.basic.minute = 1
 management.sample_retention_policies.detailed.minute = 1
 """
+_PLAIN: Final = "listeners.tcp.1 = {host}:{amqp}\n"
+_ENCRYPTED: Final = """\
+listeners.tcp = none
+listeners.ssl.1 = {host}:{amqp}
+ssl_options.certfile = {chain}
+ssl_options.cacertfile = {chain}
+ssl_options.keyfile = {key}
+ssl_options.verify = verify_none
+"""
 _CONFIGURATION: Final = """\
-listeners.tcp.1 = {host}:{amqp}
 management.tcp.ip = {host}
 management.tcp.port = {management}
 default_user = {user}
@@ -81,8 +90,10 @@ def describe(scripts: Path) -> str:
 class Node:
     """A RabbitMQ under guard. Ready when constructed; gone after `close()` or with this process."""
 
-    def __init__(self, scripts: Path) -> None:
+    def __init__(self, scripts: Path, certificate: Certificate | None = None) -> None:
+        """With a certificate it speaks AMQP over TLS only."""
         self._scripts = scripts
+        self._certificate = certificate
         self._directory = make_directory("rabbitmq")
         self._amqp, self._http, self._distribution, self._names = (Port() for _ in range(4))
         self._password = secrets.token_urlsafe(18)
@@ -105,7 +116,8 @@ class Node:
 
     @property
     def url(self) -> str:
-        return f"amqp://{_USER}:{self._password}@{LOOPBACK}:{self._amqp}/%2F"
+        scheme = "amqp" if self._certificate is None else "amqps"
+        return f"{scheme}://{_USER}:{self._password}@{LOOPBACK}:{self._amqp}/%2F"
 
     @property
     def management_url(self) -> str:
@@ -150,9 +162,9 @@ class Node:
         configuration.touch(mode=0o600)
         configuration.write_text(
             QUICK_STATISTICS
+            + self._listener()
             + _CONFIGURATION.format(
                 host=LOOPBACK,
-                amqp=self._amqp,
                 management=self._http,
                 user=_USER,
                 password=self._password,
@@ -161,6 +173,12 @@ class Node:
         (self._directory / "advanced.config").write_text("[].\n")
         (self._directory / "enabled_plugins").write_text("[rabbitmq_management].\n")
         (self._directory / "conf.d").mkdir()
+
+    def _listener(self) -> str:
+        if self._certificate is None:
+            return _PLAIN.format(host=LOOPBACK, amqp=self._amqp)
+        chain, key = self._certificate.write(self._directory)
+        return _ENCRYPTED.format(host=LOOPBACK, amqp=self._amqp, chain=chain, key=key)
 
     def _environment(self) -> dict[str, str]:
         home = self._directory

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from services import clusters, nodes
+from services.certificate import Certificate
 from services.guarded import ServiceError
 from services.postgres import Postgres
 from services.rabbitmq import RabbitMQ
@@ -38,38 +39,56 @@ Any one of these helps:
 
 
 def open_postgres(
-    url: str | None = None, *, durable: bool, binaries: Path | None = None
+    url: str | None = None,
+    *,
+    durable: bool,
+    binaries: Path | None = None,
+    certificate: Certificate | None = None,
 ) -> Postgres:
     """A Postgres that answers; use it as a context manager.
 
     `url` is one from outside; `binaries` insists on the servers in that directory; `durable` keeps
-    what a crash must not lose, and costs speed. Raises ServiceError saying what was tried.
+    what a crash must not lose, and costs speed; with a `certificate` one that we start speaks TLS.
+    Raises ServiceError saying what was tried.
     """
     if url is not None:
         return Postgres(url, origin="Postgres from outside")
     if binaries is not None:
-        return _cluster(clusters.find_binaries(binaries), durable=durable)
+        return _cluster(clusters.find_binaries(binaries), certificate, durable=durable)
+
+    def local(found: Path | None) -> Postgres:
+        return _cluster(found, certificate, durable=durable)
+
     return _first(
         "Postgres",
         {
-            "binaries on this machine": lambda: _cluster(clusters.find_binaries(), durable=durable),
-            "container": lambda: _postgres_container(durable=durable),
-            "embedded wheel": lambda: _cluster(clusters.find_embedded(), durable=durable),
+            "binaries on this machine": lambda: local(clusters.find_binaries()),
+            "container": lambda: _postgres_container(certificate, durable=durable),
+            "embedded wheel": lambda: local(clusters.find_embedded()),
         },
         _POSTGRES_HELP,
     )
 
 
-def open_rabbitmq(url: str | None = None, management_url: str | None = None) -> RabbitMQ:
+def open_rabbitmq(
+    url: str | None = None,
+    management_url: str | None = None,
+    *,
+    certificate: Certificate | None = None,
+) -> RabbitMQ:
     """A RabbitMQ that answers; use it as a context manager.
 
-    `url` and `management_url` are of one from outside. Raises ServiceError saying what was tried.
+    `url` and `management_url` are of one from outside; with a `certificate` one that we start
+    speaks TLS only. Raises ServiceError saying what was tried.
     """
     if url is not None:
         return RabbitMQ(url, management_url, origin="RabbitMQ from outside")
     return _first(
         "RabbitMQ",
-        {"binaries on this machine": _node, "container": _rabbitmq_container},
+        {
+            "binaries on this machine": lambda: _node(certificate),
+            "container": lambda: _rabbitmq_container(certificate),
+        },
         _RABBITMQ_HELP,
     )
 
@@ -84,34 +103,41 @@ def _first(what: str, attempts: Mapping[str, Callable[[], _Service]], help_: str
     raise ServiceError("\n".join([f"No {what} could be found or started:", *tried, help_]))
 
 
-def _cluster(binaries: Path | None, *, durable: bool) -> Postgres:
+def _cluster(binaries: Path | None, certificate: Certificate | None, *, durable: bool) -> Postgres:
     if binaries is None:
         raise ServiceError("not found")
     description = clusters.describe(binaries)
     if int(description.split()[1].partition(".")[0]) < OLDEST_POSTGRES:
         raise ServiceError(f"{description} is older than {OLDEST_POSTGRES}")
-    cluster = clusters.Cluster(binaries, durable=durable)
+    cluster = clusters.Cluster(binaries, durable=durable, certificate=certificate)
     return Postgres(cluster.url, cluster, description)
 
 
-def _node() -> RabbitMQ:
+def _node(certificate: Certificate | None) -> RabbitMQ:
     scripts = nodes.find_scripts()
     if scripts is None:
         raise ServiceError("not found")
-    node = nodes.Node(scripts)
+    node = nodes.Node(scripts, certificate)
     return RabbitMQ(node.url, node.management_url, node, nodes.describe(scripts))
 
 
-def _postgres_container(*, durable: bool) -> Postgres:
+def _postgres_container(certificate: Certificate | None, *, durable: bool) -> Postgres:
+    _require_none(certificate)
     from services import containers  # noqa: PLC0415 - testcontainers is for those who need it
 
     container = containers.PostgresContainer(durable=durable)
     return Postgres(container.url, container, f"container of {containers.POSTGRES_IMAGE}")
 
 
-def _rabbitmq_container() -> RabbitMQ:
+def _rabbitmq_container(certificate: Certificate | None) -> RabbitMQ:
+    _require_none(certificate)
     from services import containers  # noqa: PLC0415 - testcontainers is for those who need it
 
     container = containers.RabbitMQContainer()
     origin = f"container of {containers.RABBITMQ_IMAGE}"
     return RabbitMQ(container.url, container.management_url, container, origin)
+
+
+def _require_none(certificate: Certificate | None) -> None:
+    if certificate is not None:
+        raise ServiceError("a container shows no certificate of ours")

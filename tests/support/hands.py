@@ -115,6 +115,7 @@ def settling(
         "error_classes": ["ValueError" if failed else None],
         "fingerprints": [fingerprint if failed else None],
         "errors": [error if failed else None], "tracebacks": ["…" if failed else None],
+        "results_sealed": [None], "result_locations": [None],
     }  # fmt: skip
 
 

@@ -96,3 +96,22 @@ async def dies_around_commit(context: Context, payload: dict[str, str]) -> None:
     mine.observe = die
     async with mine, context.effect(driver="psycopg", connection=mine):
         await mine.execute("INSERT INTO public.ledger (entry) VALUES (%s)", (str(os.getpid()),))
+
+
+@app.handler("effect_result", isolation="process")
+def effect_result(context: Context, payload: dict[str, str]) -> None:
+    effect = context.effect(driver="psycopg")
+    with effect as connection:
+        connection.execute("INSERT INTO public.ledger (entry) VALUES ('process')")
+        effect.result = payload
+
+
+@app.handler("quoting", isolation="process", retry=AT_ONCE)
+def quoting(_context: Context, payload: dict[str, str]) -> None:
+    raise ValueError(f"no such card: {payload['card']}")
+
+
+@app.handler("follow_up", isolation="process")
+def follow_up(context: Context, payload: dict[str, str]) -> None:
+    with context.effect(driver="psycopg") as connection:
+        context.enqueue(connection, "next", payload)

@@ -50,14 +50,14 @@ class Stand:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(body)
         else:
-            http("PUT", f"{self.bucket}/{_WITHIN}/{path}", body, **_SIGNED)
+            http("PUT", f"{self.bucket}/{_WITHIN}/{path}", body, _SIGNED)
 
     def holds(self, path: str) -> bool:
         """Whether there is such an object."""
         if self.directory is not None:
             return (self.directory / path).is_file()
         try:
-            http("GET", f"{self.bucket}/{_WITHIN}/{path}", **_SIGNED)
+            http("GET", f"{self.bucket}/{_WITHIN}/{path}", headers=_SIGNED)
         except urllib.error.HTTPError as error:
             if error.code == HTTPStatus.NOT_FOUND:
                 return False
@@ -69,7 +69,7 @@ class Stand:
         if self.directory is not None:
             (self.directory / path).unlink()
         else:
-            http("DELETE", f"{self.bucket}/{_WITHIN}/{path}", **_SIGNED)
+            http("DELETE", f"{self.bucket}/{_WITHIN}/{path}", headers=_SIGNED)
 
     def remove_root(self) -> None:
         """Take the whole bucket, or directory, away; it must be empty."""
@@ -78,12 +78,14 @@ class Stand:
                 each.rmdir()
             self.directory.rmdir()
         else:
-            http("DELETE", str(self.bucket), **_SIGNED)
+            http("DELETE", str(self.bucket), headers=_SIGNED)
 
 
-def http(method: str, url: str, body: bytes | None = None, **headers: str) -> bytes:
+def http(
+    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> bytes:
     """Ask an HTTP server, without credentials unless ``headers`` bring some."""
-    sent = {"Content-Type": "application/octet-stream", **headers}
+    sent = {"Content-Type": "application/octet-stream", **(headers or {})}
     asked = urllib.request.Request(url, body, sent, method=method)  # noqa: S310 - the test's server
     with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:  # noqa: S310 - the test's server
         found: bytes = answer.read()

@@ -2,6 +2,7 @@
 
 from taskbell.consumer.attempts import Attempts
 from taskbell.consumer.census import Census
+from taskbell.consumer.contents import Contents
 from taskbell.consumer.effects import Effects
 from taskbell.consumer.intake import Intake
 from taskbell.consumer.leases import Claims
@@ -29,7 +30,12 @@ def assemble(
     """Build a worker; needs a running event loop."""
     database, url = settings.database, settings.broker_url
     queues = settings.queues or handlers.queues
-    companions = [_cared_for(Caretaker(database, observe, keep_days=settings.retention_days))]
+    storage, seals = settings.storage, settings.seals
+    if seals is not None:
+        seals.report_to(observe)
+    contents = Contents(database, seals, storage, observe)
+    caretaker = Caretaker(database, observe, keep_days=settings.retention_days, storage=storage)
+    companions = [_cared_for(caretaker)]
     doorbell: Doorbell | None = None
     if url is None:
         doorbell = Doorbell(database, worker_id, observe, deaf_interval=_DEAF_INTERVAL)
@@ -48,7 +54,7 @@ def assemble(
     slots = settings.slots
     effects = Effects(database, slots, handlers.engine)
     attempts = Attempts(
-        handlers.registrations, effects, worker_id, slots, observe, intake.slot_freed
+        handlers.registrations, effects, contents, worker_id, slots, observe, intake.slot_freed
     )
     census = Census(
         DedicatedConnection(database, "census"), worker_id, attempts, slots, queues, observe

@@ -98,8 +98,9 @@ def holder_of(
             forget([lease])
 
     return Holder(
-        lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining
-    )
+        lease.task_id, lease.attempt, worker_id, lambda: told.stage, advance, lease.remaining,
+        told.seal,
+    )  # fmt: skip
 
 
 def counted(

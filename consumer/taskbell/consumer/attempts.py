@@ -4,28 +4,26 @@ import asyncio
 import contextvars
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
 from taskbell.consumer.attempt import Attempt, Interruption, alarm_for, counted, holder_of
-from taskbell.consumer.children import Children
+from taskbell.consumer.contents import Contents, in_row, sealed
 from taskbell.consumer.effects import Effects
 from taskbell.consumer.ended import Answered, Ended
-from taskbell.consumer.execution import execute
 from taskbell.consumer.keeper import Keeper
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.reports import Reports
 from taskbell.consumer.settling import Settler
 from taskbell.consumer.stage import Stage
+from taskbell.consumer.watchdog import Watchdog
+from taskbell.consumer.workplace import UNKNOWN_TYPE_SECONDS, Workplace
 from taskbell.shared.database import DedicatedConnection
-from taskbell.shared.events import Observer, TypeUnknown
+from taskbell.shared.events import Observer
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Failed, Outcome, Released, settle
 
-_UNKNOWN_TYPE_SECONDS = 30.0
-_WATCH_SECONDS = 0.1
 _UNSETTLED = 1000
 
 
@@ -36,6 +34,7 @@ class Attempts:
         self,
         registrations: Mapping[str, Registration],
         effects: Effects,
+        contents: Contents,
         worker_id: WorkerId,
         slots: int,
         observe: Observer,
@@ -44,16 +43,16 @@ class Attempts:
         database = effects.database
         self._registrations = registrations
         self._effects = effects
+        self._contents = contents
         self._worker_id = worker_id
         self._slots = slots
-        self._observe = observe
         self._slot_freed = slot_freed
         # All that run, and of each task the latest: an older one whose lease was lost may run on.
         self._running: set[Attempt] = set()
         self._latest: dict[UUID, Attempt] = {}
-        self._fault: BaseException | None = None
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="taskbell-handler")
-        self._children = Children(database, worker_id)
+        self._fault: Exception | None = None
+        self._watchdog = Watchdog()
+        self._workplace = Workplace(database, worker_id, slots, contents, observe)
         self.keeper = Keeper(database, worker_id, observe, self._hear)
         self.settler = Settler(
             DedicatedConnection(database, "settle"), worker_id, observe, self._settled
@@ -81,6 +80,7 @@ class Attempts:
         self.give_back(expiring)
         worthwhile = [each for each in leases if each not in expiring] if expiring else leases
         self.keeper.hold(worthwhile)
+        self._watchdog.note(worthwhile)
         for lease in worthwhile:
             self._begin(lease)
 
@@ -98,7 +98,7 @@ class Attempts:
         lease.told.effects = self._effects
         lease.told.hold = partial(holder_of, lease, self._worker_id, self.keeper.forget)
         if registration is not None and registration.isolated:
-            attempt.kill = partial(self._children.kill, lease)
+            attempt.kill = partial(self._workplace.kill, lease)
         self._latest[lease.task_id] = attempt
         self._running.add(attempt)
         # In an empty context: no task sees another's variables. Not in a task group: one that
@@ -106,15 +106,25 @@ class Attempts:
         attempt.running = asyncio.get_running_loop().create_task(
             self._work(attempt, registration), context=contextvars.Context()
         )
-        attempt.running.add_done_callback(self._note_fault)
 
     async def _work(self, attempt: Attempt, registration: Registration | None) -> None:
+        try:
+            await self._run(attempt, registration)
+        except Exception as error:  # noqa: BLE001 - watch() raises it
+            self._fault = error
+
+    async def _run(self, attempt: Attempt, registration: Registration | None) -> None:
         attempt.begun = True
         lease, outcome = attempt.lease, None
         alarm = alarm_for(attempt, registration.timeout if registration else None)
         try:
             if attempt.interruption is None:
-                outcome = await self._outcome(registration, lease)
+                outcome = await self._workplace.outcome(registration, lease)
+                if self._contents.storage is not None and self._contents.is_large(lease, outcome):
+                    if alarm is not None:
+                        alarm.cancel()  # the handler was in time
+                    result, outcome = outcome, in_row(outcome)  # all that is left, interrupted
+                    outcome = await self._contents.uploaded(lease, result)
         except asyncio.CancelledError:
             if attempt.interruption is None:  # somebody ends the whole loop
                 self.keeper.forget([lease])
@@ -145,25 +155,11 @@ class Attempts:
         if left is None:
             self.keeper.forget([lease])
             return
-        after = _UNKNOWN_TYPE_SECONDS
+        after = UNKNOWN_TYPE_SECONDS
         if registration is not None and isinstance(left, Failed):
             left, after = registration.retry.judge(left, lease.used)
         self._reports.failed(lease, left)
-        self._settle(lease, left, after)
-
-    async def _outcome(self, registration: Registration | None, lease: Lease) -> Outcome:
-        if registration is None:  # without a delay the poll would claim the same front for ever
-            self._observe(TypeUnknown(lease.task_id, lease.context.type, lease.context.queue))
-            return Released(_UNKNOWN_TYPE_SECONDS)
-        if registration.isolated:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._children.run, registration, lease
-            )
-        return await execute(registration, lease.context, lease.payload, self._threads)
-
-    def _note_fault(self, running: asyncio.Task[None]) -> None:
-        if not running.cancelled() and running.exception() is not None:
-            self._fault = running.exception()
+        self._settle(lease, left if told.seal is None else sealed(left, told.seal), after)
 
     def _free_slot(self, attempt: Attempt) -> None:
         self._running.discard(attempt)
@@ -210,8 +206,8 @@ class Attempts:
         Raises what should never happen, so that the process ends rather than limps.
         """
         while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            for attempt in [each for each in self._running if each.lease.is_expiring()]:
+            await self._watchdog.rest(idle=not self._running)
+            for attempt in self._watchdog.expiring(self._running):
                 lease = attempt.lease
                 if lease.told.stage is not Stage.SETTLED:
                     current = lease.attempt if lease.remaining() > 0 else None
@@ -239,8 +235,8 @@ class Attempts:
 
     async def close(self) -> None:
         """End the keeper and close the connections; handlers in threads are left behind."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._children.close()
+        self._workplace.close()
         await self._effects.close()
+        await self._contents.close()
         await self.settler.close()
         await self.keeper.stop()

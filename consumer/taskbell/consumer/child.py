@@ -17,6 +17,7 @@ from taskbell.consumer.context import Context, Told
 from taskbell.consumer.effects import Effects
 from taskbell.consumer.execution import execute, outcome_of
 from taskbell.consumer.fence import Holder
+from taskbell.consumer.lent import Lend, Lent, LentSeals
 from taskbell.consumer.order import Order, Progress, Said, Welcome, found
 from taskbell.consumer.registry import Registration, is_async
 from taskbell.consumer.retries import Retries
@@ -30,11 +31,14 @@ class Workshop:
     def __init__(self, connection: Connection, welcome: Welcome) -> None:
         self._connection = connection
         self._worker_id = welcome.worker_id
+        self._result_bytes = welcome.result_bytes
         self._effects = Effects(welcome.database, 1)
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="taskbell-handler")
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        self._heard: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[Lent | None] = queue.SimpleQueue()
+        self._asking = threading.Lock()
         self._sending = threading.Lock()
+        self._seals = LentSeals(self._ask)
 
     def work(self) -> None:
         """Run orders until the worker is gone."""
@@ -43,7 +47,7 @@ class Workshop:
             while True:
                 self._send(runner.run(self._outcome(self._orders.get())))
 
-    def _send(self, said: Outcome | Progress | Said) -> None:
+    def _send(self, said: Outcome | Progress | Said | Lend) -> None:
         with self._sending:  # progress may be said by any thread of the handler's
             self._connection.send(said)
 
@@ -56,7 +60,12 @@ class Workshop:
             if isinstance(said, Order):
                 self._orders.put(said)
             else:
-                self._heard.put(None)
+                self._heard.put(said)
+
+    def _ask(self, question: Lend) -> Lent:
+        with self._asking:  # a handler may ask from any thread
+            self._send(question)
+            return self._heard.get() or Lent()
 
     async def _outcome(self, order: Order) -> Outcome:
         registrations: list[Registration] = []
@@ -67,20 +76,25 @@ class Workshop:
         not_found = await outcome_of(find)
         if not registrations:
             return not_found
-        return await execute(registrations[0], self._context(order), order.payload, self._threads)
+        return await execute(
+            registrations[0], self._context(order), order.payload, self._threads,
+            self._result_bytes,
+        )  # fmt: skip
 
     def _context(self, order: Order) -> Context:
-        told = Told(effects=self._effects)
+        told = Told(effects=self._effects, seal=order.seal)
+        told.seals = None if order.seal is None else self._seals
 
         def advance(stage: Stage, result: str | None) -> None:
             told.stage, told.result = stage, result
-            self._send(Progress(stage, result))
-            self._heard.get()
+            with self._asking:
+                self._send(Progress(stage, result))
+                self._heard.get()
 
         context = Context(**order.context, _told=told)
         holder = Holder(
             context.task_id, context.attempt, self._worker_id,
-            lambda: told.stage, advance, lambda: order.lease,
+            lambda: told.stage, advance, lambda: order.lease, order.seal,
         )  # fmt: skip
         told.hold = lambda: holder
         told.say = lambda progress: self._send(Said(context.task_id, context.attempt, progress))

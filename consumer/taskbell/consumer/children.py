@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from taskbell.consumer.diagnosis import failed
 from taskbell.consumer.errors import ProcessDied
 from taskbell.consumer.leases import Lease
+from taskbell.consumer.lent import Lend, lent
 from taskbell.consumer.order import Progress, Said, Welcome, order_for
 from taskbell.consumer.registry import Registration
 from taskbell.consumer.stage import Stage
@@ -50,6 +51,9 @@ class Child:
                 if (said.task_id, said.attempt) == (lease.task_id, lease.attempt):
                     lease.told.progress = said.progress
                 continue
+            if isinstance(said, Lend):
+                self._connection.send(lent(lease.told.seals, said))
+                continue
             if not isinstance(said, Progress):
                 outcome: Outcome = said
                 return outcome
@@ -76,8 +80,8 @@ class Child:
 class Children:
     """The processes of one worker; for calls from any thread."""
 
-    def __init__(self, database: Database, worker_id: WorkerId) -> None:
-        self._welcome = Welcome(list(sys.path), database, worker_id)
+    def __init__(self, database: Database, worker_id: WorkerId, result_bytes: int) -> None:
+        self._welcome = Welcome(list(sys.path), database, worker_id, result_bytes)
         self._lock = threading.Lock()
         self._idle: list[Child] = []
         self._busy: dict[Lease, Child] = {}

@@ -58,6 +58,10 @@ def consumer(
         fail(sentence(error), code=EXIT_USAGE)
     except InvalidHandler as error:
         fail(str(error), code=EXIT_USAGE)
+    try:
+        _ = settings.seals, settings.storage  # whether they can be made at all
+    except ValueError as error:  # tells no value
+        fail(str(error), code=EXIT_USAGE)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     _spare_the_collector()
     _end_with(run(handlers, settings, observe))

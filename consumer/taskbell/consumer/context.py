@@ -20,6 +20,7 @@ from taskbell.producer.connection import Awaited, Blocking, is_blocking
 from taskbell.producer.new_task import Options
 from taskbell.producer.rules import require_name, require_text
 from taskbell.shared.limits import DEDUP_KEY_BYTES, TYPE_BYTES
+from taskbell.shared.sealing import Seals, TaskSeal
 
 if TYPE_CHECKING:  # only those who use it load it
     from sqlalchemy import Engine
@@ -38,11 +39,15 @@ class Told:
     cancelled: bool = False
     timed_out: bool = False
     stage: Stage = Stage.NONE
-    result: str | None = None
+    result: str | None = field(default=None, repr=False)
     """Of an effect in another database: what is yet to be settled."""
     hold: Callable[[], Holder] | None = None
     """Makes what an effect needs; most attempts have none."""
     effects: Effects | None = None
+    seal: TaskSeal | None = None
+    """Seals what comes of the task, where sealing is on."""
+    seals: Seals | None = None
+    """Seals its follow-ups."""
     progress: str | None = None
     """What the handler last said about how far it is, as JSON."""
     written: str | None = None
@@ -204,12 +209,14 @@ class Context:
         """Enqueue a follow-up that commits with the transaction of ``connection``.
 
         Through what an effect hands over it commits with the effect. It gets this task's owner
-        and, unless it says otherwise, its correlation id. To be awaited if the connection is.
+        and, unless it says otherwise, its correlation id; where sealing is on its payload is
+        sealed. To be awaited if the connection is.
         """
+        seals = self._told.seals
         request = NewTask.of(task, payload, **options)
         if request.correlation_id is None:
             request = replace(request, correlation_id=self.correlation_id)
         if is_blocking(connection):
-            return Producer(owner_id=self.owner_id).enqueue(connection, request)
+            return Producer(owner_id=self.owner_id, seals=seals).enqueue(connection, request)
         awaited = cast("Awaited", connection)
-        return AsyncProducer(owner_id=self.owner_id).enqueue(awaited, request)
+        return AsyncProducer(owner_id=self.owner_id, seals=seals).enqueue(awaited, request)

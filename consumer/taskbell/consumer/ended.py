@@ -44,7 +44,12 @@ def fence_of(ended: Ended) -> tuple[UUID, int]:
 
 def is_plain(settlement: Settlement) -> bool:
     """Whether it is on the hot path: completed, with no result."""
-    return settlement.verdict == "completed" and settlement.result is None
+    return (
+        settlement.verdict == "completed"
+        and settlement.result is None
+        and settlement.result_sealed is None
+        and settlement.result_location is None
+    )
 
 
 def columns_of(group: Sequence[Ended]) -> dict[str, object]:
@@ -61,4 +66,6 @@ def columns_of(group: Sequence[Ended]) -> dict[str, object]:
         "fingerprints": [each.fingerprint if each else None for each in diagnoses],
         "errors": [each.error if each else None for each in diagnoses],
         "tracebacks": [each.traceback if each else None for each in diagnoses],
+        "results_sealed": [each.result_sealed for each in settlements],
+        "result_locations": [each.result_location for each in settlements],
     }

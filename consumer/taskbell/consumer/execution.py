@@ -9,6 +9,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pydantic
 
@@ -17,11 +18,15 @@ from taskbell.consumer.diagnosis import describe, diagnose, failed
 from taskbell.consumer.errors import CommitUnknown, EffectSeen, LeaseLost, Reject, RetryLater
 from taskbell.consumer.registry import Handler, Registration
 from taskbell.consumer.result import storable_result
-from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.errors import DatabaseAway, StorageAway
 from taskbell.shared.interruption import asked_to_stop
 from taskbell.shared.lifecycle import Completed, Outcome, Rejected, Released, Snoozed
+from taskbell.shared.limits import RESULT_BYTES
 
 _AWAY_SECONDS = (0.25, 0.75)
+
+DONE: Final = Completed()
+"""What came of a handler that returned nothing; the same object always."""
 
 
 class UnreadablePayload(Reject):
@@ -29,9 +34,16 @@ class UnreadablePayload(Reject):
 
 
 async def execute(
-    registration: Registration, context: Context, payload: object, threads: ThreadPoolExecutor
+    registration: Registration,
+    context: Context,
+    payload: object,
+    threads: ThreadPoolExecutor,
+    result_bytes: int,
 ) -> Outcome:
-    """Run the handler; an interruption of this coroutine is left to the caller."""
+    """Run the handler, whose result may have so many bytes.
+
+    An interruption of this coroutine is left to the caller.
+    """
 
     async def run() -> object:
         argument = _read(registration, payload)
@@ -41,20 +53,23 @@ async def execute(
             threads, call, registration.handler, context, argument
         )
 
-    return await outcome_of(run)
+    return await outcome_of(run, result_bytes)
 
 
-async def outcome_of(run: Callable[[], Awaitable[object]]) -> Outcome:
+async def outcome_of(
+    run: Callable[[], Awaitable[object]], result_bytes: int = RESULT_BYTES
+) -> Outcome:
     """Run this and say what came of it."""
     try:
-        return Completed(storable_result(await run()))
+        result = await run()
+        return DONE if result is None else Completed(storable_result(result, result_bytes))
     except RetryLater as later:
         return Snoozed(later.after, later.hold == "queue")
     except Reject as error:
         return Rejected(diagnose(error))
     except EffectSeen:
-        return Completed()
-    except (LeaseLost, CommitUnknown, DatabaseAway):  # of an effect: no fault of the handler's
+        return DONE
+    except (LeaseLost, CommitUnknown, DatabaseAway, StorageAway):  # no fault of the handler's
         return Released(random.uniform(*_AWAY_SECONDS))  # noqa: S311 - jitter
     except asyncio.CancelledError as error:
         if asked_to_stop():

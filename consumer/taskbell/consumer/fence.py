@@ -17,13 +17,14 @@ from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Ask, Plan, Run, is_away, is_conflict, is_refusal
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.sealing import Kind, TaskSeal
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import effect as statements
 from taskbell.shared.statements import settlement
 
 _CONFLICT_SECONDS = (0.05, 0.5)
 _SHORTEST_IDLE_MS = 100
-_EMPTY = ("error_classes", "fingerprints", "errors", "tracebacks")
+_EMPTY = ("error_classes", "fingerprints", "errors", "tracebacks", "result_locations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Holder:
     """Called with the new stage and, once, the result."""
     remaining: Callable[[], float]
     """Seconds of the lease that are left."""
+    seal: TaskSeal | None = None
+    """Seals its result, where sealing is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,12 @@ def _completion(holder: Holder, result: str | None) -> Run:
     if result is None:
         return Run(settlement.SETTLE_COMPLETED, one)
     empty = {name: [None] for name in _EMPTY}
-    told = {"outcomes": ["completed"], "delays": [0.0], "results": [result]}
+    told: dict[str, object] = {"outcomes": ["completed"], "delays": [0.0]}
+    if holder.seal is None:
+        told |= {"results": [result], "results_sealed": [None]}
+    else:
+        sealed = holder.seal.seal(Kind.RESULT, result.encode())
+        told |= {"results": [None], "results_sealed": [sealed]}
     return Run(settlement.SETTLE, {**one, **told, **empty})
 
 

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from taskbell.consumer.context import Context, Told
@@ -23,6 +23,13 @@ _MARGIN = 0.1
 _LEAST_MARGIN = 0.25
 
 
+class Apart(NamedTuple):
+    """A payload that is not in its row in the clear; one of both is set."""
+
+    sealed: bytes | None
+    location: str | None
+
+
 @dataclass(slots=True, eq=False)
 class Lease:
     """The right to run one attempt, and what its handler needs."""
@@ -30,7 +37,8 @@ class Lease:
     context: Context
     used: int
     """Tries used, this one included."""
-    payload: object
+    payload: object = field(repr=False)
+    """JSON values; None as long as it is ``apart``."""
     seconds: float
     """How long it lasts from one beat to the next."""
     deadline: float
@@ -39,15 +47,22 @@ class Lease:
     """What the handler sees as ``context.lost`` and ``context.cancelled``."""
     announced_for: float | None
     """Seconds from its announcement to its claim; None if nobody announced it."""
+    apart: Apart | None = field(default=None, repr=False)
+    """What is to be opened or fetched before the handler runs."""
     claimed_at: float = field(default_factory=time.monotonic)
 
     def remaining(self) -> float:
         """Seconds that are left of it."""
         return min(self.seconds, self.deadline - time.monotonic())
 
+    @property
+    def expiring_at(self) -> float:
+        """Monotonic; from here on so little is left that its handler must stop."""
+        return self.deadline - max(_MARGIN * self.seconds, _LEAST_MARGIN)
+
     def is_expiring(self) -> bool:
-        """Whether so little is left that its handler must stop."""
-        return time.monotonic() >= self.deadline - max(_MARGIN * self.seconds, _LEAST_MARGIN)
+        """Whether its handler must stop."""
+        return time.monotonic() >= self.expiring_at
 
     def age(self) -> float:
         """Seconds since it was claimed."""
@@ -127,4 +142,8 @@ class Claims:
             row.correlation_id, row.traceparent, row.created_at, told,
         )  # fmt: skip
         seconds = self._seconds.get(row.type, DEFAULT_LEASE)
-        return Lease(context, row.used, row.payload, seconds, deadline, told, row.announced_for)
+        payload, apart = row.payload, None
+        if payload is None:  # or it is the null of JSON
+            found = Apart(row.payload_sealed, row.payload_location)
+            apart = None if found == (None, None) else found
+        return Lease(context, row.used, payload, seconds, deadline, told, row.announced_for, apart)

@@ -5,7 +5,7 @@ on both sides.
 """
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from taskbell.consumer.registry import Registration
 from taskbell.consumer.stage import Stage
 from taskbell.shared.database import Database
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.sealing import TaskSeal
 
 _TOLD = (
     "task_id", "attempt", "type", "queue", "owner_id", "correlation_id", "traceparent",
@@ -32,6 +33,7 @@ class Welcome:
     path: list[str]
     database: Database
     worker_id: WorkerId
+    result_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ class Order:
     task_type: str
     context: dict[str, Any]
     lease: float
-    payload: object
+    payload: object = field(repr=False)
+    seal: TaskSeal | None
+    """With the key of this task alone: the ring stays with the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Progress:
     """The effect came so far; the child waits until its worker has heard."""
 
     stage: Stage
-    result: str | None
+    result: str | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def order_for(registration: Registration, lease: Lease) -> Order:
     told = {name: getattr(context, name) for name in _TOLD}
     return Order(
         _named(registration.handler), None if model is None else _named(model),
-        registration.task_type, told, lease.seconds, lease.payload,
+        registration.task_type, told, lease.seconds, lease.payload, lease.told.seal,
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ class Reports:
     def failed(self, lease: Lease, outcome: Outcome) -> None:
         """The handler raised, if it did."""
         if isinstance(outcome, Failed | Rejected):
-            context, diagnosis = lease.context, outcome.diagnosis
+            context, diagnosis = lease.context, _tellable(lease, outcome.diagnosis)
             failed = TaskFailed(
                 task_id=lease.task_id,
                 attempt=lease.attempt,
@@ -78,7 +78,7 @@ class Reports:
         """What the handler did after its effect does not count, if it did anything."""
         diagnosis = _ignored(outcome)
         if diagnosis is not None:
-            context = lease.context
+            context, diagnosis = lease.context, _tellable(lease, diagnosis)
             ignored = IgnoredAfterEffect(
                 task_id=lease.task_id,
                 attempt=lease.attempt,
@@ -88,6 +88,13 @@ class Reports:
                 error=diagnosis.error,
             )
             self._observe(ignored)
+
+
+def _tellable(lease: Lease, diagnosis: Diagnosis) -> Diagnosis:
+    """Leave out the texts of a task that is sealed for."""
+    if lease.told.seal is None:
+        return diagnosis
+    return Diagnosis(diagnosis.error_class, diagnosis.fingerprint, "(sealed)", "")
 
 
 def _ignored(outcome: Outcome | None) -> Diagnosis | None:

@@ -10,12 +10,15 @@ class UnstorableResult(Reject):
     """The handler gave what cannot be kept; it ran, and trying again would not help."""
 
 
-def storable_result(result: object) -> str | None:
-    """Return the JSON of a result, None for None; raises ``UnstorableResult``."""
+def storable_result(result: object, limit: int = RESULT_BYTES) -> str | None:
+    """Return the JSON of a result, None for None; raises ``UnstorableResult``.
+
+    ``limit``: so many bytes of UTF-8 at most.
+    """
     if result is None:
         return None
     try:
-        return encode(result, RESULT_BYTES)
+        return encode(result, limit)
     except InvalidTask as error:  # the rules of payloads, whose words name a payload
         where = error.field.removeprefix("payload")
         raise UnstorableResult(f"the result{where}: {error.problem}") from error

@@ -59,7 +59,8 @@ class Batch:
     def note(self, places: Sequence[int], rows: Rows) -> None:
         """Take what a submission answered; raises ``QueueFull`` and ``RateLimited``."""
         seen: set[UUID] = set()
-        answered = zip(places, admitted(rows), strict=True)
+        asked = ((self._asks[place].owner_id, self._asks[place].queue) for place in places)
+        answered = zip(places, admitted(rows, asked, self._terms), strict=True)
         for place, (known_id, created, same_request, rung) in answered:
             task_id = known_id or self._asks[place].id
             # An id given twice is born once, though both its rows find it born.
@@ -72,7 +73,10 @@ class Batch:
 
         Raises ``IdempotencyConflict`` for the first request whose key was used for another.
         """
-        return [answer(request, self._rows[at]) for at, request in enumerate(self._requests)]
+        return [
+            answer(request, self._rows[at], self._terms)
+            for at, request in enumerate(self._requests)
+        ]
 
 
 def _validated(place: int, task: object, terms: Terms, now: datetime) -> tuple[NewTask, Ask]:

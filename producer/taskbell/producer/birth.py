@@ -3,7 +3,8 @@
 The only SQL of the producer. Each text runs in the caller's transaction, answers one row per task
 asked for (``task_id, created, same_request, rung``; for a batch ``task_id`` is null where it is the
 id that was asked for) and never raises because a task, an id or a key is already there. One that
-asks for admission appends the fields of ``admission.Verdict``, and writes nothing if it is refused.
+asks for admission appends ``shut``, the JSON of an ``admission.Verdict``, and writes nothing unless
+that is null; one that asks for rates also ``rated``, whether the owner has one.
 """
 
 from dataclasses import dataclass
@@ -135,11 +136,10 @@ class _Way:
 
 def _one(way: _Way) -> Statement:
     asking = way.asking(key=False, many=False)
-    ahead, source, rest = "", f"VALUES (:id, {way.values})", ""
+    ahead, source = "", f"VALUES (:id, {way.values})"
     if asking.ctes:
         ahead = f"{asking.ctes.removeprefix(', ')}, "
         source = f"SELECT CAST(:id AS uuid), {way.values}{asking.where}"
-        rest = f"\nFROM (SELECT) AS one{asking.joined}"
     return Statement(f"""
 WITH {ahead}t AS (
     INSERT INTO taskbell.task ({way.columns})
@@ -147,7 +147,7 @@ WITH {ahead}t AS (
     {_UNLESS_THERE}
 ), {_ENTRY}{way.bell}
 SELECT CAST(:id AS uuid) AS task_id, EXISTS (SELECT FROM t) AS created,
-       true AS same_request, {way.rung} AS rung{asking.told}{rest}
+       true AS same_request, {way.rung} AS rung{asking.told}
 """)
 
 
@@ -177,7 +177,7 @@ WITH known AS MATERIALIZED (
 ), {_ENTRY}{way.bell}
 SELECT COALESCE(f.task_id, CAST(:id AS uuid)) AS task_id, EXISTS (SELECT FROM t) AS created,
        COALESCE(f.request_hash = CAST(:request_hash AS bytea), true) AS same_request, {told}
-FROM (SELECT) AS one LEFT JOIN fate f ON true{asking.joined}
+FROM (SELECT) AS one LEFT JOIN fate f ON true
 """)
 
 
@@ -192,7 +192,7 @@ WITH {way.ask(key=False)}{asking.ctes}, t AS (
 ), {_ENTRY}{way.bell}
 SELECT CAST(NULL AS uuid) AS task_id, t.id IS NOT NULL AS created, true AS same_request,
        {way.rung} AS rung{asking.told}
-FROM ask a LEFT JOIN t ON t.id = a.id{asking.joined} ORDER BY a.n
+FROM ask a LEFT JOIN t ON t.id = a.id ORDER BY a.n
 """)
 
 
@@ -235,7 +235,7 @@ SELECT NULLIF(f.task_id, a.id) AS task_id, t.id IS NOT NULL AS created,
        COALESCE(f.request_hash = a.request_hash, true) AS same_request, {told}
 FROM ask a
 LEFT JOIN fate f ON f.owner_id = a.owner_id AND f.key_hash = a.key_hash
-LEFT JOIN t ON t.id = a.id{asking.joined}
+LEFT JOIN t ON t.id = a.id
 ORDER BY a.n
 """)
 

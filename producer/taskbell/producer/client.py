@@ -100,7 +100,7 @@ class Producer(_Desk):
         if self._terms.seals is not None:
             self._learn(connection, [request.owner_id])
         (row,) = run(connection, self._prepare(request))
-        return answer(request, row)
+        return answer(request, row, self._terms)
 
     def enqueue_many(
         self, connection: "Blocking", tasks: Iterable[NewTask | TypedTask]
@@ -169,7 +169,7 @@ class AsyncProducer(_Desk):
         if self._terms.seals is not None:
             await self._learn(connection, [request.owner_id])
         (row,) = await run_async(connection, self._prepare(request))
-        return answer(request, row)
+        return answer(request, row, self._terms)
 
     async def enqueue_many(
         self, connection: "Awaited", tasks: Iterable[NewTask | TypedTask]

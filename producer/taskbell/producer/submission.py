@@ -39,9 +39,10 @@ Row = tuple[Any, ...]
 """What a birth answers for each task asked for: ``task_id, created, same_request, rung``.
 
 Of a batch ``task_id`` is None where it is the id that was asked for. A birth that asks for
-admission appends the fields of a ``Verdict``.
+admission appends the JSON of a ``Verdict`` or None; of rates, also whether the owner has one.
 """
 _ANSWERED: Final = 4
+_RATED: Final = 6
 
 Roll = Callable[[], float]
 """A number from 0 to 1, by which those who are refused come back at different times."""
@@ -71,7 +72,7 @@ def submission_of_one(
     """Prepare one request; raises ``InvalidTask``."""
     ask = ask_for(request, terms, now)
     keyed, kept = ask.key_hash is not None, ask.payload is None
-    births = terms.kept_births if kept else terms.births
+    births = terms.births_for((ask.owner_id,), (ask.queue,), kept=kept)
     parameters = _parameters(ask, keyed=keyed, kept=kept)
     parameters["traceparent"] = traceparent
     return Submission(births.one_with_key if keyed else births.one, parameters)
@@ -81,7 +82,9 @@ def submission_of_many(asks: Sequence[Ask], terms: Terms, traceparent: str | Non
     """Prepare at least one request for one statement."""
     keyed = any(ask.key_hash is not None for ask in asks)
     kept = any(ask.payload is None for ask in asks)
-    births = terms.kept_births if kept else terms.births
+    births = terms.births_for(
+        (ask.owner_id for ask in asks), (ask.queue for ask in asks), kept=kept
+    )
     columns = _parameters(zip(*asks, strict=True), keyed=keyed, kept=kept)
     parameters: dict[str, object] = {
         name: array(_WRITERS[name], column) for name, column in columns.items()
@@ -101,27 +104,36 @@ def _parameters(fields: Iterable[Any], *, keyed: bool, kept: bool) -> dict[str, 
     return parameters
 
 
-def answer(request: NewTask, row: Row, roll: Roll = random.random) -> Enqueued:
+def answer(request: NewTask, row: Row, terms: Terms) -> Enqueued:
     """Read a row; raises ``IdempotencyConflict`` if the key was first used for another request.
 
     Raises ``QueueFull`` and ``RateLimited`` if admission was asked for and refused it.
     """
     if len(row) != _ANSWERED:
-        (row,) = admitted([row], roll)
+        owner_id = terms.owner_of(request.owner_id)
+        (row,) = admitted([row], [(owner_id, request.queue)], terms)
     task_id, created, same_request, _ = row
     if not same_request:
         raise IdempotencyConflict(request.idempotency_key or "", task_id)
     return Enqueued(TaskId(task_id), created)
 
 
-def admitted(rows: Rows, roll: Roll = random.random) -> Rows:
-    """Return what the rows of a birth answer besides admission's verdict, the same in each.
+def admitted(
+    rows: Rows, asked: Iterable[tuple[str, str]], terms: Terms, roll: Roll = random.random
+) -> Rows:
+    """Return what the rows of a birth answer besides admission's verdict, and note what was seen.
 
-    Raises ``QueueFull`` and ``RateLimited`` if that is a refusal.
+    ``asked``: owner and queue of each. Raises ``QueueFull`` and ``RateLimited``: a refusal is in
+    each row.
     """
     if not rows or len(rows[0]) == _ANSWERED:
         return rows
-    refused = refusal(Verdict(*rows[0][_ANSWERED:]), roll())
-    if refused is not None:
-        raise refused
+    shut = rows[0][_ANSWERED]
+    if shut is not None:
+        raise refusal(Verdict.read(shut), roll())
+    for (owner_id, queue), row in zip(asked, rows, strict=True):
+        if row[1]:  # a known task is answered though its queue be full
+            terms.seen.note_room(queue)
+        if len(row) == _RATED and not row[-1]:
+            terms.seen.note_unrated(owner_id)
     return [row[:_ANSWERED] for row in rows]

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from taskbell.relay.application import apply_bounds, apply_topology, known_queues
 from taskbell.relay.broker import BrokerAway
+from taskbell.relay.permissions import commands
 from taskbell.relay.policy import Management, PolicyRefused
 from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
@@ -24,6 +25,7 @@ from taskbell.shared.loop import new_loop
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
+from taskbell.shared.storage import Storage
 
 _GRACE_SECONDS = 8.0
 _NO_BROKER = "TASKBELL_AMQP_URL is not set; without RabbitMQ no relay is needed: consumers poll"
@@ -37,6 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command("relay")(relay)
     broker = typer.Typer(help="RabbitMQ's side of taskbell.", no_args_is_help=True)
     broker.command("apply")(apply)
+    broker.command("permissions")(permissions)
     app.add_typer(broker, name="broker")
 
 
@@ -46,17 +49,23 @@ def relay() -> None:
     url = settings.broker_url
     if url is None:
         fail(_NO_BROKER, code=2)
+    try:
+        storage = settings.storage
+    except ValueError as error:
+        fail(str(error), code=2)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(serve(settings, url, observe))
+            runner.run(serve(settings, url, storage, observe))
     except NotMigrated as error:
         fail(f"{error}; run taskbell migrate")
     except TimeoutError:
         fail(f"could not finish within {_GRACE_SECONDS:.0f} s and was stopped")
 
 
-async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
+async def serve(
+    settings: RelaySettings, url: str, storage: Storage | None, observe: Observer
+) -> None:
     """Build everything and run it until a signal; raises ``NotMigrated``, ``TimeoutError``."""
     name = new_worker_id("relay")
     database = settings.database
@@ -77,7 +86,7 @@ async def serve(settings: RelaySettings, url: str, observe: Observer) -> None:
         window=settings.relay_window,
         batch=settings.relay_batch,
     )
-    caretaker = Caretaker(database, observe, keep_days=settings.retention_days)
+    caretaker = Caretaker(database, observe, keep_days=settings.retention_days, storage=storage)
     async with asyncio.timeout(None) as limit:
         stopping = _stop_on_signals(announcer, limit)
         await _require_schema(database, observe, stopping)
@@ -154,6 +163,14 @@ def apply(queues: Queues = None, *, management_url: ManagementUrl = None) -> Non
         fail(str(error))
     if not ready:
         raise typer.Exit(1)
+
+
+def permissions(
+    *, vhost: Annotated[str, typer.Option(help="The virtual host.")] = "taskbell"
+) -> None:
+    """Print rabbitmqctl's lines for users with least privilege; changes nothing."""
+    for line in commands(vhost):
+        typer.echo(line)
 
 
 def _settings(management_url: str | None = None) -> RelaySettings:

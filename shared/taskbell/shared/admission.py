@@ -3,8 +3,9 @@
 Pure: the callers bring what was measured, the time and the roll of the dice.
 """
 
+import json
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from taskbell.shared.errors import QueueFull, RateLimited
 
@@ -19,34 +20,34 @@ _SPREAD: Final = 0.2
 
 
 class Verdict(NamedTuple):
-    """What a birth tells of admission: which queue is full, or whose bucket is short; or neither.
+    """Why a birth was refused: a queue is full, or else an owner's bucket is short."""
 
-    The fields are the last columns of its rows.
-    """
+    full_queue: str | None = None
+    depth: int | None = None
+    max_depth: int | None = None
+    drain_rate: float | None = None
+    limited_owner: str | None = None
+    tokens: float | None = None
+    need: float | None = None
+    rate: float | None = None
 
-    full_queue: str | None
-    depth: int | None
-    max_depth: int | None
-    drain_rate: float | None
-    limited_owner: str | None
-    tokens: float | None
-    need: float | None
-    rate: float | None
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read what a statement tells: a JSON object of some of the fields."""
+        return cls(**json.loads(text))
 
 
-def refusal(verdict: Verdict, roll: float) -> QueueFull | RateLimited | None:
-    """Return what to raise; None if it was admitted. ``roll``: 0…1, to spread who comes back."""
+def refusal(verdict: Verdict, roll: float) -> QueueFull | RateLimited:
+    """Return what to raise. ``roll``: 0…1, to spread who comes back."""
     if verdict.full_queue is not None:
         wait = seconds_until_room(
             verdict.depth or 0, verdict.max_depth or 0, verdict.drain_rate, roll
         )
         return QueueFull(verdict.full_queue, wait)
-    if verdict.limited_owner is not None:
-        wait = seconds_until_tokens(
-            verdict.need or 0.0, verdict.tokens or 0.0, verdict.rate or 0.0, roll
-        )
-        return RateLimited("owner", verdict.limited_owner, wait)
-    return None
+    wait = seconds_until_tokens(
+        verdict.need or 0.0, verdict.tokens or 0.0, verdict.rate or 0.0, roll
+    )
+    return RateLimited("owner", verdict.limited_owner or "", wait)
 
 
 def seconds_until_room(depth: int, max_depth: int, drain_rate: float | None, roll: float) -> float:

@@ -4,6 +4,8 @@
 outcome        written as                                      the task becomes
 =============  ==============================================  ====================================
 ``Completed``  ``completed``, with the result                  COMPLETED
+``Kept``       ``completed``, with the sealed result, or with  COMPLETED
+               where it is
 ``Failed``     ``retry`` after a delay, with the diagnosis     RETRYING, or FAILED when its tries
                                                                are used up
 ``Rejected``   ``fail``, with the diagnosis                    FAILED
@@ -56,6 +58,14 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The handler returned, and its result was sealed for the row or put in the storage."""
+
+    sealed: bytes | None = None
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The handler failed and may be tried again."""
 
@@ -92,7 +102,7 @@ class Stopped:
     """The handler ended because the task was cancelled."""
 
 
-Outcome = Completed | Failed | Rejected | Snoozed | Released | Stopped
+Outcome = Completed | Kept | Failed | Rejected | Snoozed | Released | Stopped
 Verdict = Literal["completed", "retry", "fail", "snooze", "release", "cancelled", "lost"]
 
 
@@ -106,6 +116,8 @@ class Settlement(NamedTuple):
     result: str | None = None
     diagnosis: Diagnosis | None = None
     hold_queue: bool = False
+    result_sealed: bytes | None = None
+    result_location: str | None = None
 
 
 def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) -> Settlement:
@@ -113,6 +125,10 @@ def settle(task_id: UUID, attempt: int, outcome: Outcome, retry_after: float) ->
     match outcome:
         case Completed(result):
             return Settlement(task_id, attempt, "completed", result=result)
+        case Kept(sealed, location):
+            return Settlement(
+                task_id, attempt, "completed", result_sealed=sealed, result_location=location
+            )
         case Failed(diagnosis, _):
             return Settlement(task_id, attempt, "retry", delay=retry_after, diagnosis=diagnosis)
         case Rejected(diagnosis):

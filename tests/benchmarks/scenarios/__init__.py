@@ -6,6 +6,7 @@ from typing import Final
 from benchmarks.bench import Bench, Outcome
 from benchmarks.scenarios import (
     ahead,
+    api,
     backlog,
     drain,
     effect,
@@ -16,15 +17,18 @@ from benchmarks.scenarios import (
     latency,
     leases,
     life,
+    limits,
     memory,
     scaling,
 )
 
 SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
     "floors": floors.run,
+    "limits": limits.run,
     "drain": drain.run,
     "life": life.run,
     "enqueue": enqueue.run,
+    "api": api.run,
     "effect": effect.run,
     "latency": latency.run,
     "idle": idle.run,

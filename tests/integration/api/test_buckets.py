@@ -198,6 +198,23 @@ async def test_owner_and_key_both_pay_or_neither(replica: Replica, database_url:
     assert tokens(database_url) == {"o": 7, "tbk_k": 0}
 
 
+async def test_the_owner_pays_though_the_key_alone_is_asked_for(
+    replica: Replica, database_url: str
+) -> None:
+    limit(database_url, "o", burst=100, rate=1e6)
+    limit(database_url, "tbk_k", scope="key", burst=100)
+    first = await replica.admits(caller(key="tbk_k"))
+    rows(database_url, "UPDATE taskbell.rate_limit SET rate = %s", CRAWL)
+    rows(database_url, "UPDATE taskbell.rate_limit SET tokens = 0 WHERE scope = 'owner'")
+
+    answers = [await replica.admits(caller(key="tbk_k")) for _ in range(30)]
+
+    # A quarter of the owner's hundred was taken at first, and one of these spent.
+    assert first
+    assert answers == [True] * 24 + [False] * 6
+    assert tokens(database_url) == {"o": 0, "tbk_k": 75}
+
+
 @pytest.mark.parametrize("scope", ["owner", "key"])
 async def test_a_refusal_says_whose_rate_it_was_and_when_to_come_back(
     replica: Replica, database_url: str, scope: str

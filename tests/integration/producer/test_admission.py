@@ -1,6 +1,7 @@
 """Admission, through every kind of connection: a full queue and an owner over its rate."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -8,7 +9,12 @@ import pytest
 
 from integration.producer.desks import Desk, Rows, open_desk
 from taskbell.producer import Enqueued, NewTask, QueueFull, RateLimited, batch, new_task_id
+from taskbell.producer.ask import ask_for
+from taskbell.producer.connection import run
 from taskbell.producer.gate import Gate
+from taskbell.producer.submission import admitted, submission_of_many
+from taskbell.producer.terms import Terms
+from taskbell.shared.database import conninfo
 
 Committed = Callable[[str], Rows]
 Observer = psycopg.Connection[Any]
@@ -118,6 +124,8 @@ async def test_a_known_key_is_answered_although_the_queue_is_full_and_costs_no_t
     await desk.commit()
 
     assert again == Enqueued(first.task_id, created=False)
+    with pytest.raises(QueueFull):
+        await enqueue(desk, NewTask("t", queue="q", owner_id="o"), many=many)
     assert committed("SELECT tokens, refilled_at FROM taskbell.rate_limit") == before
     assert committed(TOKENS) == [("o", 0)]
 
@@ -190,6 +198,28 @@ async def test_a_batch_takes_a_token_for_each_new_task_of_each_owner_or_writes_n
     assert before == [(1, 1, 1)]
     assert [answer.created for answer in answers] == [False, True, True, False, True, True]
     assert sorted(committed(TOKENS)) == [("NULL", 0), (odd, 0)]
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_owners_with_a_rate_and_without_are_told_apart(
+    database_url: str, observer: Observer, *, many: bool
+) -> None:
+    limit(observer, "rated", 10)
+    terms = Terms("", ring=True, payload_limit=1000, gate=Gate.QUEUE_AND_RATE)
+    asks = [
+        ask_for(NewTask("t", owner_id=owner, idempotency_key=key), terms, datetime.now(UTC))
+        for owner in ("free", "rated", "")
+        for key in (None, "k")
+    ]
+
+    with psycopg.connect(conninfo(database_url)) as connection:
+        for group in [asks] if many else [[ask] for ask in asks]:
+            submission = submission_of_many(group, terms, None)
+            asked = [(ask.owner_id, ask.queue) for ask in group]
+            admitted(run(connection, submission), asked, terms)
+
+    assert terms.seen.left(Gate.QUEUE_AND_RATE, ["free", ""], []) is Gate.OPEN
+    assert terms.seen.left(Gate.QUEUE_AND_RATE, ["rated"], []) is Gate.QUEUE_AND_RATE
 
 
 async def test_of_a_batch_in_several_statements_those_before_the_refused_one_are_written(

@@ -145,6 +145,30 @@ async def test_a_link_opens_without_our_credentials(s3_stand: Stand) -> None:
         http("GET", link.replace(Location.read(location).path, "payload/_/other"))
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://bucket/some/prefix", "https://s3.us-east-1.amazonaws.com/bucket/some/prefix/"),
+        ("s3://bucket", "https://s3.us-east-1.amazonaws.com/bucket/"),
+        ("az://container/some/prefix", "https://us.blob.core.windows.net/container/some/prefix/"),
+    ],
+)
+async def test_a_link_leads_into_the_root(
+    url: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in {
+        "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1",
+        "AZURE_STORAGE_ACCOUNT_NAME": "us", "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(variable, value)
+    location = Location.fresh("payload", TASK_ID, "", b"{}")
+
+    link = await Storage.at(url, inline_bytes=64).link(str(location), 60)
+
+    assert link is not None
+    assert link.startswith(f"{expected}{location.path}?")
+
+
 async def test_a_directory_signs_nothing(file_stand: Stand) -> None:
     location = await put(file_stand.storage, b"{}")
 
@@ -228,9 +252,13 @@ async def test_a_link_in_a_row_leads_nowhere_else(file_stand: Stand, tmp_path: P
         "s3://user:hunter2@bucket",
         "s3://bucket?secret_access_key=hunter2",
         "s3://",
+        "az://container",
     ],
 )
-def test_a_url_that_names_no_storage_is_refused_without_being_repeated(url: str) -> None:
+def test_a_url_that_names_no_storage_is_refused_without_being_repeated(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(ValueError, match=r"not|names|opened") as caught:
         Storage.at(url, inline_bytes=64)
 

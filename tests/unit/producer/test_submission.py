@@ -136,14 +136,14 @@ def test_a_producer_refuses_an_owner_no_task_could_have() -> None:
 def test_a_row_becomes_an_answer() -> None:
     task_id = new_task_id()
 
-    assert answer(FULL, (task_id, True, True, 0)) == Enqueued(task_id, created=True)
+    assert answer(FULL, (task_id, True, True, 0), TERMS) == Enqueued(task_id, created=True)
 
 
 def test_another_request_under_the_same_key_is_a_conflict_that_names_both() -> None:
     task_id = new_task_id()
 
     with pytest.raises(IdempotencyConflict) as conflict:
-        answer(FULL, (task_id, False, False, 0))
+        answer(FULL, (task_id, False, False, 0), TERMS)
 
     assert (conflict.value.idempotency_key, conflict.value.task_id) == ("k", task_id)
 

@@ -13,8 +13,6 @@ from taskbell.shared.admission import (
     seconds_until_tokens,
 )
 
-NOBODY = Verdict(None, None, None, None, None, None, None, None)
-
 
 @pytest.mark.parametrize(
     ("depth", "max_depth", "drain_rate", "roll", "wait"),
@@ -64,14 +62,14 @@ def test_an_empty_bucket_is_waited_for_as_long_as_it_fills(
 
 
 def test_a_verdict_names_what_is_full_or_who_is_over_its_rate() -> None:
-    full = refusal(NOBODY._replace(full_queue="q", depth=19, max_depth=10, drain_rate=1.0), 0.0)
-    limited = refusal(NOBODY._replace(limited_owner="", tokens=0.0, need=7.0, rate=1.0), 0.0)
+    told = '{"full_queue": "q\\"", "depth": 19, "max_depth": 10, "drain_rate": 1}'
+    full = refusal(Verdict.read(told), 0.0)
+    limited = refusal(Verdict(limited_owner="", tokens=0.0, need=7.0, rate=1.0), 0.0)
 
     assert isinstance(full, QueueFull)
-    assert (full.queue, full.retry_after) == ("q", 10.0)
+    assert (full.queue, full.retry_after) == ('q"', 10.0)
     assert isinstance(limited, RateLimited)
     assert (limited.scope, limited.name, limited.retry_after) == ("owner", "", 7.0)
-    assert refusal(NOBODY, 0.0) is None
 
 
 def test_a_portion_is_spent_within_a_second_of_its_taking() -> None:

@@ -38,7 +38,8 @@ def build(parts: Parts, more: Sequence[Route] = ()) -> FastAPI:
     app.state.routes = routes
     # Routed by the framework, but not read by it: handlers take the raw request, so that each
     # body is validated once and every refusal has our shape.
-    routed = [_routed(parts.gatekeeper, route) for route in routes]
+    plain = frozenset(route.path for route in routes if "{" not in route.path)
+    routed = [_routed(parts.gatekeeper, route, plain) for route in routes]
     app.router.routes.extend(routed)
     app.add_exception_handler(HTTPException, _unrouted(routed))
     app.add_middleware(
@@ -47,12 +48,18 @@ def build(parts: Parts, more: Sequence[Route] = ()) -> FastAPI:
     return app
 
 
-def _routed(gatekeeper: Gatekeeper, route: Route) -> Routed:
-    return Routed(route.path, _guarded(gatekeeper, route), methods=[route.method])
+def _routed(gatekeeper: Gatekeeper, route: Route, plain: frozenset[str]) -> Routed:
+    return Routed(route.path, _guarded(gatekeeper, route, plain), methods=[route.method])
 
 
-def _guarded(gatekeeper: Gatekeeper, route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _guarded(
+    gatekeeper: Gatekeeper, route: Route, plain: frozenset[str]
+) -> Callable[[Request], Awaitable[Response]]:
+    """``plain``: the paths without an id in them."""
+
     async def endpoint(request: Request) -> Response:
+        if route.path not in plain and request.scope["path"] in plain:
+            raise HTTPException(405)  # the name of another path is no id: /tasks/batch has no GET
         visit = visit_of(request)
         visit.route = route.path
         principal = _NOBODY
@@ -72,7 +79,9 @@ def _unrouted(routed: Sequence[Routed]) -> Callable[[Request, Exception], Awaita
 
     async def refuse(request: Request, error: Exception) -> Response:
         path: str = request.scope["path"]
-        known = [each for each in routed if each.path_regex.match(path)]
+        known = [each for each in routed if each.path == path] or [
+            each for each in routed if each.path_regex.match(path)
+        ]
         if not known:
             raise Problem("not-found") from error
         methods = sorted({method for each in known for method in each.methods or ()})

@@ -17,12 +17,14 @@ from taskbell.producer.api.problems import KINDS, PROBLEM_JSON, Kind
 from taskbell.producer.api.route import Operation, Route
 
 _JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
 _REFERENCE: Final = "#/components/schemas/"
 _CONVERTER: Final = re.compile(r":\w+}")
 _NAME: Final = re.compile(r"{(\w+)}")
 _EVERYWHERE: Final = ("malformed-request", "request-timeout", "header-too-large", "internal")
 _BUSY: Final = ("overloaded", "database-away", "database-read-only", "not-migrated")
-_ADMITTED: Final = ("unauthenticated", "forbidden")
+_SENDING: Final = ("payload-too-large", "unsupported-media-type", "invalid-task")
+_ADMITTED: Final = ("unauthenticated", "forbidden", "invalid-task")
 _LATER: Final = frozenset({429, 503})
 _TASK: Final = "/tasks/{task_id}"
 _ID: Final = "01980b1c-8d4e-7cc3-98c4-dc0c0c07398f"
@@ -156,7 +158,7 @@ def _answers(each: Route, routes: Sequence[Route], schemas: Mapping[str, Any]) -
 
 
 def _anything(media: str) -> dict[str, Any]:
-    return {} if media == _JSON else {"type": "string"}
+    return {_JSON: {}, _EVENTS: _EVENT}.get(media, _TEXT)
 
 
 def _links(routes: Sequence[Route]) -> dict[str, Any]:
@@ -176,6 +178,8 @@ def _problems(each: Route) -> dict[str, Any]:
     names = {*each.operation.problems, *_EVERYWHERE}
     if each.scope is not None:
         names.update(_BUSY, _ADMITTED)
+    if each.operation.body is not None:
+        names.update(_SENDING)
     by_status: dict[str, list[Kind]] = {}
     for kind in KINDS.values():
         if kind.name in names:
@@ -188,12 +192,11 @@ def _refusal(kinds: Sequence[Kind]) -> dict[str, Any]:
     if kinds[0].status in _LATER:
         headers["Retry-After"] = {"schema": {"type": "integer"}, "description": "Seconds."}
     examples = {kind.name: {"value": _example(kind)} for kind in kinds}
+    document = {"schema": {"$ref": _REFERENCE + "Problem"}, "examples": examples}
     return {
         "description": "; ".join(kind.title for kind in kinds),
         "headers": headers,
-        "content": {
-            PROBLEM_JSON: {"schema": {"$ref": _REFERENCE + "Problem"}, "examples": examples}
-        },
+        "content": {PROBLEM_JSON: document},
     }
 
 
@@ -209,6 +212,14 @@ def _example(kind: Kind) -> dict[str, Any]:
 
 _REQUEST_ID: Final[Mapping[str, Any]] = {
     "X-Request-Id": {"schema": {"type": "string", "format": "uuid"}}
+}
+
+_TEXT: Final[dict[str, Any]] = {"type": "string"}
+_EVENT: Final[dict[str, Any]] = {
+    "description": "What each event is; `data` is JSON, of a `state` the task as it is shown.",
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {"id": _TEXT, "event": {"enum": ["state", "end"]}, "data": _TEXT},
 }
 
 _PROBLEM: Final[dict[str, Any]] = {

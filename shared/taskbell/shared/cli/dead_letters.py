@@ -10,6 +10,7 @@ from taskbell.shared import dead_letters
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
 from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.ring import open_causes, open_inspection, open_letters, ring
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Cause, DeadLetter, Filters, Inspection, Place
 
@@ -54,10 +55,11 @@ def list_many(
 ) -> None:
     """List dead letters, the newest first."""
     only = Filters(queue, task_type, owner, cause)
-    place = _place(after)
+    place, seals = _place(after), ring()
 
     async def verb(connection: DedicatedConnection) -> list[DeadLetter]:
-        return await dead_letters.list_many(connection, only, after=place, limit=limit)
+        letters = await dead_letters.list_many(connection, only, after=place, limit=limit)
+        return await open_letters(connection, letters, seals)
 
     found = ask(database_url, verb)
     rows = [fields_of(letter) | {"place": str(letter.place)} for letter in found]
@@ -76,10 +78,11 @@ def causes(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Group dead letters by cause, the most frequent first."""
-    only = Filters(queue, task_type, owner)
+    only, seals = Filters(queue, task_type, owner), ring()
 
     async def verb(connection: DedicatedConnection) -> list[Cause]:
-        return await dead_letters.causes(connection, only, limit=limit)
+        found = await dead_letters.causes(connection, only, limit=limit)
+        return await open_causes(connection, found, seals)
 
     show_many([fields_of(cause) for cause in ask(database_url, verb)], _CAUSES, output)
 
@@ -91,9 +94,11 @@ def show(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show one dead letter and every failed attempt of its task."""
+    seals = ring()
 
     async def verb(connection: DedicatedConnection) -> Inspection | None:
-        return await dead_letters.show(connection, task_id)
+        found = await dead_letters.show(connection, task_id)
+        return None if found is None else await open_inspection(connection, found, seals)
 
     found = ask(database_url, verb)
     if found is None:

@@ -9,6 +9,7 @@ from taskbell.shared import tasks
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
 from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.ring import open_payload, open_whereabouts, ring
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -32,12 +33,14 @@ def show(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Say where a task is and what it waits for."""
+    seals = ring()
 
     async def verb(connection: DedicatedConnection) -> tuple[Whereabouts, object] | None:
         found = await tasks.find(connection, task_id)
         if found is None:
             return None
-        return found, await tasks.payload_of(connection, task_id) if payload else None
+        found = await open_whereabouts(connection, found, seals)
+        return found, await open_payload(connection, found, seals) if payload else None
 
     answer = ask(database_url, verb)
     if answer is None:

@@ -11,6 +11,7 @@ import psycopg
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Event, Observer
+from taskbell.shared.maintenance.collect import Collect
 from taskbell.shared.maintenance.measure import Measure
 from taskbell.shared.maintenance.promote import Promote
 from taskbell.shared.maintenance.prune import Prune
@@ -18,6 +19,7 @@ from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.maintenance.vacuum import Vacuum
 from taskbell.shared.outage import Outage
 from taskbell.shared.statements import upkeep
+from taskbell.shared.storage import Storage
 
 _TICK = 0.1
 # The fleet rests 20 times as long as a duty took: maintenance costs 5 % of one connection at most.
@@ -49,7 +51,10 @@ class Duty(Protocol):
 
 
 class Caretaker:
-    """Runs all duties until cancelled, on a connection of its own."""
+    """Runs all duties until cancelled, on a connection of its own.
+
+    Objects are collected beside them, on another one: a storage may take its time, reaping may not.
+    """
 
     def __init__(
         self,
@@ -57,20 +62,37 @@ class Caretaker:
         observe: Observer,
         *,
         keep_days: float,
+        storage: Storage | None = None,
         duties: Sequence[Duty] | None = None,
+        purpose: str = "maintenance",
     ) -> None:
         """``duties``: all of them unless named."""
-        self._connection = DedicatedConnection(database, "maintenance")
+        self._connection = DedicatedConnection(database, purpose)
         self._observe = observe
+        self._beside: Caretaker | None = None
+        if storage is not None:
+            self._beside = Caretaker(
+                database,
+                observe,
+                keep_days=keep_days,
+                duties=(Collect(storage),),
+                purpose="collector",
+            )
         if duties is None:
             duties = (Reap(), Promote(), Measure(), Vacuum(), Prune(keep_days))
         self._duties = tuple(duties)
         self._not_before = {duty.name: 0.0 for duty in self._duties}
-        self._outage = Outage("maintenance", observe)
+        self._outage = Outage(purpose, observe)
         self._troubles = {duty.name: Outage(duty.name, observe) for duty in self._duties}
 
     async def run(self) -> None:
         """Run for ever; a database that is away is waited for."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._run(), name="maintenance")
+            if self._beside is not None:
+                loops.create_task(self._beside.run(), name="collector")
+
+    async def _run(self) -> None:
         connected = False
         while True:
             try:
@@ -128,8 +150,10 @@ class Caretaker:
             self._observe(event)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         await self._connection.close()
+        if self._beside is not None:
+            await self._beside.close()
 
 
 def _now() -> float:

@@ -83,7 +83,7 @@ def key_for(key: bytes, task_id: UUID) -> bytes:
     return hmac.digest(key, _LABEL + task_id.bytes, "sha256")
 
 
-def seal(  # noqa: PLR0913 - each is bound by the seal
+def seal(
     key_id: str, task_key: bytes, kind: Kind, task_id: UUID, owner_id: str, clear: bytes
 ) -> bytes:
     """Return the envelope of ``clear``; ``task_key`` is what ``key_for`` derived."""
@@ -94,9 +94,7 @@ def seal(  # noqa: PLR0913 - each is bound by the seal
     return head + nonce + _cipher(task_key).encrypt(nonce, clear, bound)
 
 
-def unseal(
-    envelope: Envelope, key: bytes, kind: Kind, task_id: UUID, owner_id: str
-) -> bytes:
+def unseal(envelope: Envelope, key: bytes, kind: Kind, task_id: UUID, owner_id: str) -> bytes:
     """Return what was sealed under the key that the envelope names; raises ``Unreadable``."""
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
 

@@ -45,9 +45,8 @@ class TaskSeal:
 
 
 class _OwnersKey(NamedTuple):
-    """What the database said of an owner's key, and when; it knows none: ``key`` says so."""
+    """What the database said of an owner's key, and when."""
 
-    owner_id: str | None
     key: bytes | Lost
     noted_at: float
 
@@ -123,7 +122,7 @@ class Seals:
             self._sweep()
             now = self._clock()
             for each in asked:
-                self._keys[each] = _OwnersKey(None, "key unknown", now)
+                self._keys[each] = _OwnersKey("key unknown", now)
             for row in rows:
                 self._keys[row.key_id] = self._opened(row, now)
 
@@ -149,15 +148,14 @@ class Seals:
         ring, the task would outlive the owner's key.
         """
         key_id = self.key_id_for(owner_id)
-        key = self._key(key_id, owner_id)
-        return TaskSeal(key_id, task_id, owner_id, envelope.key_for(key, task_id))
+        return TaskSeal(key_id, task_id, owner_id, envelope.key_for(self._key(key_id), task_id))
 
     def open(self, kind: Kind, task_id: UUID, owner_id: str, sealed: bytes) -> bytes:
         """Return what was sealed; raises ``Unreadable``."""
         found = Envelope.read(sealed)
         if found is None:
             raise Unreadable("changed")
-        return envelope.unseal(found, self._key(found.key_id, owner_id), kind, task_id, owner_id)
+        return envelope.unseal(found, self._key(found.key_id), kind, task_id, owner_id)
 
     def open_text(self, kind: Kind, task_id: UUID, owner_id: str, text: str | None) -> str | None:
         """Return a text that may be sealed; what cannot be opened says so in brackets."""
@@ -201,14 +199,14 @@ class Seals:
 
     def _opened(self, row: Any, now: float) -> _OwnersKey:
         if row.wrapped is None:
-            return _OwnersKey(row.owner_id, "erased", now)
+            return _OwnersKey("erased", now)
         try:
             key = self.open(Kind.DATA_KEY, _NO_TASK, row.owner_id, row.wrapped)
         except Unreadable as error:
-            return _OwnersKey(row.owner_id, error.reason, now)
-        return _OwnersKey(row.owner_id, key, now)
+            return _OwnersKey(error.reason, now)
+        return _OwnersKey(key, now)
 
-    def _key(self, key_id: str, owner_id: str) -> bytes:
+    def _key(self, key_id: str) -> bytes:
         if not key_id.startswith(OF_OWNERS):
             key = self._keyring.current().keys.get(key_id)
             if key is None:
@@ -217,8 +215,6 @@ class Seals:
         known = self._keys.get(key_id)
         if known is None or known.noted_at < self._clock() - _FORGOTTEN_SECONDS:
             raise Unreadable("key unknown")
-        if known.owner_id not in {None, owner_id}:
-            raise Unreadable("changed")
         if not isinstance(known.key, bytes):
             raise Unreadable(known.key)
         return known.key

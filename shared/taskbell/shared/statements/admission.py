@@ -38,17 +38,18 @@ class Asking:
     also: str = ""
     """The condition that nothing is shut, as the only one and as a further one."""
     told: str = ""
-    """The fields of ``admission.Verdict``."""
-    joined: str = ""
+    """The row of ``shut`` as JSON, and with rates whether the owner has one."""
 
 
 _NO_ROOM = "COALESCE(q.depth, 0) >= q.max_depth"
 
 # In a CASE, lest the planner look first for what only matters once the queue is full.
-_ONE_QUEUE = f"""SELECT q.name, q.depth, q.max_depth, q.drain_rate FROM taskbell.queue q
+_ONE_QUEUE = f"""SELECT q.name AS full_queue, q.depth, q.max_depth, q.drain_rate
+    FROM taskbell.queue q
     WHERE q.name = CAST(:queue AS text) AND CASE WHEN {_NO_ROOM} THEN {{new}} END"""
 
-_QUEUES = f"""SELECT q.name, q.depth, q.max_depth, q.drain_rate FROM taskbell.queue q
+_QUEUES = f"""SELECT q.name AS full_queue, q.depth, q.max_depth, q.drain_rate
+    FROM taskbell.queue q
     WHERE CASE WHEN {_NO_ROOM} THEN
           (SELECT 1 FROM ask a WHERE a.queue = q.name AND {{new}} LIMIT 1) = 1 END
     ORDER BY q.name LIMIT 1"""
@@ -69,15 +70,15 @@ _BUCKETS = f"""SELECT r.name, r.rate, o.need, {_THERE} AS tokens, clock_timestam
     WHERE NOT EXISTS (SELECT FROM crowded)
     ORDER BY r.name COLLATE "C" FOR UPDATE OF r"""
 
-_FULL = """SELECT c.name AS full_queue, c.depth, c.max_depth, c.drain_rate,
+_SHUT = """shut AS MATERIALIZED (
+    SELECT c.full_queue, c.depth, c.max_depth, c.drain_rate,
            CAST(NULL AS text) AS limited_owner, CAST(NULL AS float8) AS tokens,
            CAST(NULL AS float8) AS need, CAST(NULL AS float8) AS rate
-    FROM crowded c"""
-
-_SHORT = """
+    FROM crowded c
     UNION ALL
     (SELECT NULL, NULL, NULL, NULL, b.name, b.tokens, b.need, b.rate
-     FROM bucket b WHERE b.tokens < b.need ORDER BY b.name LIMIT 1)"""
+     FROM bucket b WHERE b.tokens < b.need ORDER BY b.name LIMIT 1)
+)"""
 
 # What was counted at ``at`` is what the lock showed; whoever comes next counts from there.
 _DEBIT = """debit AS (
@@ -87,14 +88,19 @@ _DEBIT = """debit AS (
 )"""
 
 _OPEN = "NOT EXISTS (SELECT FROM shut)"
+# As one text, which is null for nearly all: a column more is read for every task.
 _TOLD = """,
-       s.full_queue, s.depth, s.max_depth, s.drain_rate, s.limited_owner, s.tokens, s.need, s.rate"""
+       (SELECT CAST(to_jsonb(s) AS text) FROM shut s) AS shut"""
+_RATED_TOLD = f"""{_TOLD},
+       EXISTS (SELECT FROM taskbell.rate_limit r
+               WHERE r.scope = 'owner' AND r.name = {{owner}}) AS rated"""
 
 
 def asking_of_one(*, key: bool, rated: bool) -> Asking:
     """Return the pieces for one task; ``key``: behind ``known``; ``rated``: take a token, too."""
     new = KEYED_ONE if key else ONE
-    return _asking(_ONE_QUEUE.format(new=new), _ONE_BUCKET.format(new=new) if rated else None)
+    buckets = _ONE_BUCKET.format(new=new) if rated else None
+    return _asking(_ONE_QUEUE.format(new=new), buckets, "CAST(:owner_id AS text)")
 
 
 def asking_of_many(*, key: bool, rated: bool) -> Asking:
@@ -102,22 +108,24 @@ def asking_of_many(*, key: bool, rated: bool) -> Asking:
     new = KEYED_EACH if key else EACH
     one = "COALESCE(a.key_hash, uuid_send(a.id))" if key else "a.id"
     buckets = _BUCKETS.format(new=new, one=one) if rated else None
-    return _asking(_QUEUES.format(new=new), buckets)
+    return _asking(_QUEUES.format(new=new), buckets, "a.owner_id")
 
 
-def _asking(queues: str, buckets: str | None) -> Asking:
-    ctes = f", crowded AS MATERIALIZED (\n    {queues}\n)"
+def _asking(queues: str, buckets: str | None, owner: str) -> Asking:
     if buckets is None:
-        ctes += f", shut AS MATERIALIZED (\n    {_FULL}\n)"
+        ctes, told = f", shut AS MATERIALIZED (\n    {queues}\n)", _TOLD
     else:
-        ctes += f", bucket AS MATERIALIZED (\n    {buckets}\n)"
-        ctes += f", shut AS MATERIALIZED (\n    {_FULL}{_SHORT}\n), {_DEBIT}"
+        told = _RATED_TOLD.format(owner=owner)
+        ctes = f""", crowded AS MATERIALIZED (
+    {queues}
+), bucket AS MATERIALIZED (
+    {buckets}
+), {_SHUT}, {_DEBIT}"""
     return Asking(
         ctes=ctes,
         where=f"\n    WHERE {_OPEN}",
         also=f"\n      AND {_OPEN}",
-        told=_TOLD,
-        joined="\nLEFT JOIN shut s ON true",
+        told=told,
     )
 
 

@@ -8,6 +8,7 @@ test holds the two equal.
 
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.bell import ring
+from taskbell.shared.statements.commit import RELAXED
 from taskbell.shared.statements.partition import hand_over, hold, not_held
 
 _STATUS = """CASE WHEN h.outcome = 'completed' THEN 'COMPLETED'
@@ -34,8 +35,10 @@ _TAIL = f"""gone AS (
         finished_at = CASE WHEN v.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
                            THEN clock_timestamp() END,
         result = CASE WHEN v.status = 'COMPLETED' THEN CAST(v.result AS jsonb) END,
+        result_sealed = CASE WHEN v.status = 'COMPLETED' THEN v.result_sealed END,
+        result_location = CASE WHEN v.status = 'COMPLETED' THEN v.result_location END,
         error_message = CASE WHEN v.status <> 'COMPLETED' THEN COALESCE(v.error, t.error_message) END
-    FROM (SELECT h.task_id, h.result, h.error,
+    FROM (SELECT h.task_id, h.result, h.result_sealed, h.result_location, h.error,
                  CASE WHEN h.outcome IN ('release', 'snooze') THEN 1 ELSE 0 END AS refund,
                  {_STATUS} AS status
           FROM held h JOIN taskbell.task t0 ON t0.id = h.task_id) v
@@ -72,11 +75,13 @@ WITH ask AS MATERIALIZED (
                          CAST(:outcomes AS text[]), CAST(:delays AS float8[]),
                          CAST(:results AS text[]), CAST(:error_classes AS text[]),
                          CAST(:fingerprints AS text[]), CAST(:errors AS text[]),
-                         CAST(:tracebacks AS text[]))
-           AS a(task_id, attempt, outcome, delay, result, error_class, fingerprint, error, traceback)
+                         CAST(:tracebacks AS text[]), CAST(:results_sealed AS bytea[]),
+                         CAST(:result_locations AS text[]))
+           AS a(task_id, attempt, outcome, delay, result, error_class, fingerprint, error, traceback,
+                result_sealed, result_location)
 ), held AS MATERIALIZED (
     SELECT l.task_id, l.attempt, l.worker_id, l.cancel_requested, a.outcome, a.delay, a.result,
-           a.error_class, a.fingerprint, a.error, a.traceback
+           a.result_sealed, a.result_location, a.error_class, a.fingerprint, a.error, a.traceback
     FROM ask a JOIN taskbell.lease l ON l.task_id = a.task_id AND l.attempt = a.attempt
     WHERE l.worker_id = :worker_id
     ORDER BY l.task_id FOR UPDATE OF l
@@ -123,13 +128,14 @@ REAP = Statement(f"""
 WITH held AS MATERIALIZED (
     SELECT l.task_id, l.attempt, l.worker_id, l.cancel_requested, 'lost' AS outcome,
            CAST(0 AS float8) AS delay, CAST(NULL AS text) AS result,
+           CAST(NULL AS bytea) AS result_sealed, CAST(NULL AS text) AS result_location,
            'LeaseExpired' AS error_class, 'LeaseExpired' AS fingerprint,
            'the lease expired' AS error, CAST(NULL AS text) AS traceback
     FROM taskbell.lease l WHERE l.expires_at <= clock_timestamp()
     LIMIT :batch FOR UPDATE OF l SKIP LOCKED
 ), {_TAIL}
-SELECT h.task_id, h.attempt, h.worker_id, d.status, (SELECT count(*) FROM rung) AS rung,
-       set_config('synchronous_commit', 'off', true)
+SELECT h.task_id, h.attempt, h.worker_id, d.status, (SELECT count(*) FROM rung) AS rung
 FROM held h LEFT JOIN done d ON d.id = h.task_id
+WHERE {RELAXED}
 """)
 """Take back expired leases: due at once, or dead when the tries are used up. Needs no handler."""

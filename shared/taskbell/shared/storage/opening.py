@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from taskbell.shared.storage.troubles import reason
+
 if TYPE_CHECKING:  # an extra, loaded by those alone who set up a storage
     from obstore.store import ObjectStore
 
@@ -25,7 +27,7 @@ def open_store(url: str, deadline: float) -> tuple["ObjectStore", Path | None]:
         or parts.fragment
         or "@" in parts.netloc
     ):
-        raise ValueError("not file:///directory, s3://bucket/…, gs://bucket/… or az://…")
+        raise ValueError("not file:///directory, s3://bucket/…, gs://bucket/… or az://container/…")
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - see above
         from obstore.store import LocalStore, from_url  # noqa: PLC0415 - see above
@@ -48,7 +50,7 @@ def open_store(url: str, deadline: float) -> tuple["ObjectStore", Path | None]:
             retry_config={"max_retries": 3, "retry_timeout": half},
         )
     except BaseError as error:
-        raise ValueError(f"cannot be opened ({type(error).__name__})") from None
+        raise ValueError(f"cannot be opened: {reason(error)}") from None
     return store, None
 
 

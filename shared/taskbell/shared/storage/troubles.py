@@ -41,10 +41,10 @@ class Asking:
         except TimeoutError:
             raise StorageAway(f"{deed}: no answer within {self._deadline:g} s") from None
         except self._troubles as error:
-            raise StorageAway(f"{deed}: {_reason(error)}") from None
+            raise StorageAway(f"{deed}: {reason(error)}") from None
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Say what the store answered, without bodies and queries: they may show signatures."""
     line = re.split(r"[\n<{]", str(error), maxsplit=1)[0].strip()
     return re.sub(r"\?\S+", "", line)[:300] or type(error).__name__

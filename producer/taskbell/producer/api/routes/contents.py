@@ -1,10 +1,116 @@
-"""Payloads and results, opened or as links."""
+"""Payloads and results as they are, wherever they are kept."""
 
+import asyncio
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskbell.producer.api import query
 from taskbell.producer.api.parts import Parts
-from taskbell.producer.api.route import Route
+from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.route import Operation, Route
+from taskbell.shared.errors import StorageAway, Unreadable
+from taskbell.shared.sealing import Kind
+from taskbell.shared.sealing.envelope import key_id_of
+from taskbell.shared.statement import Statement
+from taskbell.shared.statements import kept
+from taskbell.shared.storage import Storage
+
+_JSON: Final = "application/json"
+_LINKED: Final = "A link to the object storage, which opens without credentials for a short time."
+_HEAD_BYTES: Final = 64
+_ASIDE_BYTES: Final = 1024 * 1024
+
+
+class _Sought(NamedTuple):
+    statement: Statement
+    kind: Kind
+    missing: str
+
+
+_PAYLOAD: Final = _Sought(kept.PAYLOAD, Kind.PAYLOAD, "")
+_RESULT: Final = _Sought(kept.RESULT, Kind.RESULT, "The task has no result")
 
 
 def routes(parts: Parts) -> list[Route]:
     """The routes of this module."""
-    del parts
-    return []
+    contents = _Contents(parts)
+    return [
+        Route(
+            "GET", "/tasks/{task_id}/payload", Scope.READ, contents.payload,
+            _operation("Read what a task was given"),
+        ),
+        Route(
+            "GET", "/tasks/{task_id}/result", Scope.READ, contents.result,
+            _operation("Read what a task brought"),
+        ),
+    ]  # fmt: skip
+
+
+def _operation(summary: str) -> Operation:
+    return Operation(
+        summary,
+        "Tasks",
+        answers={
+            200: ("The JSON itself.", None),
+            307: (_LINKED, None),
+        },
+        problems=("not-found", "erased", "storage-away"),
+        media=_JSON,
+    )  # fmt: skip
+
+
+class _Contents:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def payload(self, request: Request, principal: Principal) -> Response:
+        return await self._answer(request, principal, _PAYLOAD)
+
+    async def result(self, request: Request, principal: Principal) -> Response:
+        return await self._answer(request, principal, _RESULT)
+
+    async def _answer(self, request: Request, principal: Principal, sought: _Sought) -> Response:
+        rows = await self._parts.connections.run(
+            sought.statement, task_id=query.task_id(request), owner_id=principal.reach
+        )
+        if not rows:
+            raise Problem("not-found")
+        (row,) = rows
+        if row.clear is not None:
+            return Response(row.clear, media_type=_JSON)
+        if row.sealed is not None:
+            return Response(await self._opened(request, row, sought, row.sealed), media_type=_JSON)
+        if row.location is not None:
+            return await self._handed_out(request, row, sought)
+        raise Problem("not-found", sought.missing)
+
+    async def _handed_out(self, request: Request, row: Any, sought: _Sought) -> Response:
+        """Link to an object that is as it was sent; what is sealed is opened here."""
+        storage = self._storage()
+        sealed = key_id_of(await storage.beginning(row.location, _HEAD_BYTES)) is not None
+        if not sealed:
+            link = await storage.link(row.location, self._parts.settings.api_link_seconds)
+            if link is not None:
+                return Response(None, 307, {"Location": link})
+        body = await storage.get(row.location)
+        if sealed:
+            body = await self._opened(request, row, sought, body)
+        return Response(body, media_type=_JSON)
+
+    async def _opened(self, request: Request, row: Any, sought: _Sought, sealed: bytes) -> bytes:
+        seals = self._parts.seals
+        if seals is None:
+            raise Unreadable("key unknown")
+        await seals.learn(self._parts.connections, sealed=[sealed])
+        whose = sought.kind, query.task_id(request), row.owner_id
+        if len(sealed) > _ASIDE_BYTES:
+            return await asyncio.to_thread(seals.open, *whose, sealed)
+        return seals.open(*whose, sealed)
+
+    def _storage(self) -> Storage:
+        if self._parts.storage is None:
+            raise StorageAway("there are objects, and TASKBELL_STORAGE_URL is not set")
+        return self._parts.storage
