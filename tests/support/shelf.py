@@ -45,6 +45,11 @@ class Shelf(Storage):
             raise Unreadable("changed")
         return body
 
+    async def belongs_to(self, name: str) -> bool:
+        """Whether a database may collect what it finds here: none may."""
+        del name
+        return False
+
     def _ask(self) -> None:
         self.asked += 1
         if self.broken:
