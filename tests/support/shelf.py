@@ -46,7 +46,7 @@ class Shelf(Storage):
         return body
 
     async def belongs_to(self, name: str) -> bool:
-        """Whether a database may collect what it finds here: none may."""
+        """It is another's, so that nobody collects from it."""
         del name
         return False
 
