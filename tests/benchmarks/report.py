@@ -34,7 +34,7 @@ def write(bench: Bench, name: str, outcomes: dict[str, Outcome], seconds: float)
     for scenario, outcome in outcomes.items():
         lines += ["", f"## {scenario}"]
         lines += [line for each in outcome.tables for line in _table(each)]
-        lines += ["", *outcome.notes] if outcome.notes else []
+        lines += [line for note in outcome.notes for line in ("", note)]
         lines += [
             line
             for number, curve in enumerate(outcome.curves)

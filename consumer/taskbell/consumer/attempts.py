@@ -17,13 +17,13 @@ from taskbell.consumer.registry import Registration
 from taskbell.consumer.reports import Reports
 from taskbell.consumer.settling import Settler
 from taskbell.consumer.stage import Stage
+from taskbell.consumer.watchdog import Watchdog
 from taskbell.consumer.workplace import UNKNOWN_TYPE_SECONDS, Workplace
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import Observer
 from taskbell.shared.ids import WorkerId
 from taskbell.shared.lifecycle import Failed, Outcome, Released, settle
 
-_WATCH_SECONDS = 0.1
 _UNSETTLED = 1000
 
 
@@ -50,7 +50,8 @@ class Attempts:
         # All that run, and of each task the latest: an older one whose lease was lost may run on.
         self._running: set[Attempt] = set()
         self._latest: dict[UUID, Attempt] = {}
-        self._fault: BaseException | None = None
+        self._fault: Exception | None = None
+        self._watchdog = Watchdog()
         self._workplace = Workplace(database, worker_id, slots, contents, observe)
         self.keeper = Keeper(database, worker_id, observe, self._hear)
         self.settler = Settler(
@@ -79,6 +80,7 @@ class Attempts:
         self.give_back(expiring)
         worthwhile = [each for each in leases if each not in expiring] if expiring else leases
         self.keeper.hold(worthwhile)
+        self._watchdog.note(worthwhile)
         for lease in worthwhile:
             self._begin(lease)
 
@@ -104,9 +106,14 @@ class Attempts:
         attempt.running = asyncio.get_running_loop().create_task(
             self._work(attempt, registration), context=contextvars.Context()
         )
-        attempt.running.add_done_callback(self._note_fault)
 
     async def _work(self, attempt: Attempt, registration: Registration | None) -> None:
+        try:
+            await self._run(attempt, registration)
+        except Exception as error:  # noqa: BLE001 - watch() raises it
+            self._fault = error
+
+    async def _run(self, attempt: Attempt, registration: Registration | None) -> None:
         attempt.begun = True
         lease, outcome = attempt.lease, None
         alarm = alarm_for(attempt, registration.timeout if registration else None)
@@ -154,10 +161,6 @@ class Attempts:
         self._reports.failed(lease, left)
         self._settle(lease, left if told.seal is None else sealed(left, told.seal), after)
 
-    def _note_fault(self, running: asyncio.Task[None]) -> None:
-        if not running.cancelled() and running.exception() is not None:
-            self._fault = running.exception()
-
     def _free_slot(self, attempt: Attempt) -> None:
         self._running.discard(attempt)
         if self._latest.get(attempt.lease.task_id) is attempt:
@@ -203,8 +206,8 @@ class Attempts:
         Raises what should never happen, so that the process ends rather than limps.
         """
         while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            for attempt in [each for each in self._running if each.lease.is_expiring()]:
+            await self._watchdog.rest(idle=not self._running)
+            for attempt in self._watchdog.expiring(self._running):
                 lease = attempt.lease
                 if lease.told.stage is not Stage.SETTLED:
                     current = lease.attempt if lease.remaining() > 0 else None

@@ -1,12 +1,12 @@
 """The keeper: extends leases from a thread and a connection of its own.
 
 So a handler that blocks the event loop, or one that holds every connection of a pool, keeps its
-lease. The keeper watches the loop and names the stack that blocks it; the loop watches the keeper,
-and ends a handler whose lease could not be extended before it runs out. Between its beats it looks
-for cancellations and writes what handlers say of their progress.
+lease. It watches the loop and names the stack that blocks it; the loop watches the keeper, and ends
+a handler whose lease could not be extended in time. Between beats it looks for cancellations.
 """
 
 import asyncio
+import math
 import random
 import sys
 import threading
@@ -21,6 +21,7 @@ from psycopg import Connection
 
 from taskbell.consumer.leases import Lease
 from taskbell.consumer.look import Look
+from taskbell.shared.array import numbers, uuids
 from taskbell.shared.database import Database, cut
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import LoopBlocked, Observer
@@ -39,8 +40,7 @@ _UNANSWERED_SECONDS = 5.0
 _FRAMES = 30
 
 Report = Callable[[Lease, str, int | None], None]
-"""Called on the event loop with ``lost`` or ``cancel``; for ``lost`` with the task's attempt now,
-if it is known."""
+"""Called on the event loop with ``lost`` or ``cancel``, and the task's attempt now, if known."""
 
 
 class KeeperDied(RuntimeError):
@@ -63,6 +63,7 @@ class Keeper:
         self._loop_thread = threading.get_ident()
         self._loop_seen = time.monotonic()
         self._held: dict[Lease, float] = {}
+        self._due_at = math.inf
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._some = threading.Event()
@@ -89,8 +90,10 @@ class Keeper:
 
     def hold(self, leases: Sequence[Lease]) -> None:
         """Beat for these from now on."""
+        beats = {each: each.deadline - _beat_before(each) for each in leases}
         with self._lock:
-            self._held.update((each, each.deadline - _beat_before(each)) for each in leases)
+            self._held.update(beats)
+            self._due_at = min(self._due_at, *beats.values(), math.inf)
         self._some.set()
 
     def forget(self, leases: Sequence[Lease]) -> None:
@@ -129,8 +132,8 @@ class Keeper:
             due = self._due()
             if due:
                 self._beat(due)
-            held = self.held()
-            if held and self._look.is_due():
+            if self._held and self._look.is_due():
+                held = self.held()
                 with self._answered_soon(held):
                     self._look.take(self._opened, held)
         if self._connection is not None:
@@ -162,6 +165,9 @@ class Keeper:
     def _due(self) -> list[Lease]:
         now = time.monotonic()
         with self._lock:
+            if now < self._due_at:
+                return []  # nothing is: beats only make the next one later
+            self._due_at = min(self._held.values(), default=math.inf)
             return [each for each, beat_at in self._held.items() if beat_at <= now]
 
     def _beat(self, due: list[Lease]) -> None:
@@ -198,9 +204,9 @@ class Keeper:
 
     def _ask(self, due: list[Lease]) -> dict[tuple[object, int], str]:
         parameters = {
-            "task_ids": [each.task_id for each in due],
-            "attempts": [each.attempt for each in due],
-            "leases": [each.seconds for each in due],
+            "task_ids": uuids(each.task_id for each in due),
+            "attempts": numbers(each.attempt for each in due),
+            "leases": numbers(each.seconds for each in due),
             "worker_id": self._worker_id,
         }
         rows = self._opened().execute(statements.HEARTBEAT.for_psycopg, parameters).fetchall()

@@ -55,9 +55,14 @@ class Lease:
         """Seconds that are left of it."""
         return min(self.seconds, self.deadline - time.monotonic())
 
+    @property
+    def expiring_at(self) -> float:
+        """Monotonic; from here on so little is left that its handler must stop."""
+        return self.deadline - max(_MARGIN * self.seconds, _LEAST_MARGIN)
+
     def is_expiring(self) -> bool:
-        """Whether so little is left that its handler must stop."""
-        return time.monotonic() >= self.deadline - max(_MARGIN * self.seconds, _LEAST_MARGIN)
+        """Whether its handler must stop."""
+        return time.monotonic() >= self.expiring_at
 
     def age(self) -> float:
         """Seconds since it was claimed."""

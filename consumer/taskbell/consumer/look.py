@@ -73,18 +73,15 @@ class Look:
         parameters = {"worker_id": self._worker_id}
         rows = connection.execute(statements.CANCELLED.for_psycopg, parameters).fetchall()
         asked = {(row.task_id, row.attempt) for row in rows}
-        for each in held:
+        for each in held if asked else ():
             if (each.task_id, each.attempt) in asked and not each.told.cancelled:
                 self._tell_cancelled(each)
 
     def _write(self, connection: Connection[Any], held: Sequence[Lease]) -> None:
         # Handlers go on saying: what counts as written is the very text that was sent.
-        said = {each: each.told.progress for each in held}
-        unwritten = {
-            each: text
-            for each, text in said.items()
-            if text is not None and text is not each.told.written
-        }
+        news = [each for each in held if each.told.progress is not each.told.written]
+        said = {each: each.told.progress for each in news}
+        unwritten = {each: text for each, text in said.items() if text is not None}
         if not unwritten:
             return
         parameters = {

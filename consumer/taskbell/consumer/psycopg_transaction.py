@@ -82,7 +82,8 @@ class AsyncConnectionTransaction:
         _require_idle(connection)
         self._connection = connection
         self._before = self._connection.isolation_level
-        await self._connection.set_isolation_level(self._isolation)
+        if self._before is not self._isolation:
+            await self._connection.set_isolation_level(self._isolation)
         block = self._connection.transaction()
         await block.__aenter__()
         self._block = block
@@ -106,7 +107,8 @@ class AsyncConnectionTransaction:
         try:
             if command is Ask.ROLLBACK:
                 await self._leave(psycopg.Rollback())
-            await connection.set_isolation_level(self._before)
+            if self._before is not self._isolation:
+                await connection.set_isolation_level(self._before)
         except psycopg.Error:  # broken: whatever it had begun is rolled back
             await connection.close()
         if self._given is not None or connection.closed:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -16,7 +17,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from taskbell.consumer.errors import InvalidEffect
 from taskbell.consumer.psycopg_transaction import is_warm
-from taskbell.consumer.transaction import Ask, Command, Isolation
+from taskbell.consumer.transaction import Ask, Command, Isolation, Run
 from taskbell.shared.database import Database
 from taskbell.shared.errors import DatabaseAway
 
@@ -66,8 +67,24 @@ class EffectSession(Session):
             case Ask():
                 return self.end(command)
             case _:
-                clause = command.statement.for_sqlalchemy
-                return self.execute(clause, command.parameters).all()
+                return self.run(command)
+
+    def run(self, command: Run) -> Any:
+        """Run a statement of ours past SQLAlchemy, which costs as much again as the statement."""
+        connection = self.connection()
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(command.statement.for_psycopg, command.parameters)
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+            return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
+        except psycopg.OperationalError as error:
+            driver: Any = connection.connection.driver_connection
+            if driver is None or driver.closed:  # the pool must not hand it out again
+                connection.invalidate(error)
+            raise
+        finally:
+            cursor.close()
 
 
 class SessionTransaction:
@@ -98,11 +115,11 @@ class AsyncSessionTransaction:
 
     async def do(self, command: Command) -> Any:
         """Do what a plan asks; a connection goes back even if that is interrupted."""
-        running = asyncio.ensure_future(self.handed.run_sync(_do, command, self._isolation))
+        doing = self.handed.run_sync(_do, command, self._isolation)
         try:
             if command in (Ask.ROLLBACK, Ask.RETURN, Ask.DISCARD):
-                return await asyncio.shield(running)
-            return await running
+                return await asyncio.shield(asyncio.ensure_future(doing))
+            return await doing
         except (DBAPIError, PoolTimeout) as error:
             raise _native(error, command) from error
 

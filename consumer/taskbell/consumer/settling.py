@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 
 from taskbell.consumer.ended import Answered, Ended, columns_of, fence_of, is_plain, status_of
-from taskbell.shared.array import integers, uuids
+from taskbell.shared.array import numbers, uuids
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, StatementFailed
@@ -96,7 +96,8 @@ class Settler:
                 await self._put_off(error)
             else:
                 self._observe(AFTER_SETTLE)
-                self._answered(answers, await self._current(self._group, answers))
+                found = [answers.get(fence_of(each), "lost") for each in self._group]
+                self._answered(found, await self._current(self._group, found))
 
     async def _put_off(self, error: DatabaseAway | psycopg.Error) -> None:
         self._outage.lost(error)
@@ -105,7 +106,7 @@ class Settler:
         self._group = []
         await asyncio.sleep(random.uniform(0.5, 1.5) * _AGAIN_SECONDS)  # noqa: S311 - jitter
 
-    def _answered(self, answers: Answers, current: dict[UUID, int]) -> None:
+    def _answered(self, answers: Sequence[str], current: dict[UUID, int]) -> None:
         group, self._group = self._group, []
         if any(each.noticed_by == "settlement" for each in group):  # else nothing was sent
             self._outage.found()
@@ -117,18 +118,21 @@ class Settler:
             [
                 Answered(
                     each,
-                    status_of(each.settlement, answers.get(fence_of(each), "lost")),
-                    current.get(each.lease.task_id),
+                    status_of(each.settlement, answer),
+                    current.get(each.lease.task_id) if current else None,
                 )
-                for each in group
+                for each, answer in zip(group, answers, strict=True)
             ]
         )
 
-    async def _current(self, group: Sequence[Ended], answers: Answers) -> dict[UUID, int]:
+    async def _current(self, group: Sequence[Ended], answers: Sequence[str]) -> dict[UUID, int]:
         """Ask which attempt the lost tasks are at; for people, so no answer is an answer."""
-        lost = [e.lease.task_id for e in group if answers.get(fence_of(e), "lost") == "lost"]
+        if "lost" not in answers:
+            return {}
+        asked = zip(group, answers, strict=True)
+        lost = [each.lease.task_id for each, answer in asked if answer == "lost"]
         try:
-            rows = await self._connection.run(lease.CURRENT, task_ids=lost) if lost else []
+            rows = await self._connection.run(lease.CURRENT, task_ids=lost)
         except (DatabaseAway, psycopg.Error):
             return {}
         return {row.task_id: row.attempt for row in rows}
@@ -136,6 +140,8 @@ class Settler:
     async def _settle_many(self, group: Sequence[Ended]) -> Answers:
         group = [each for each in group if each.noticed_by == "settlement"]
         answers = await self._settle_plain([each for each in group if is_plain(each.settlement)])
+        if len(answers) == len(group):  # as nearly always
+            return answers
         for each in group:
             if each.settlement.hold_queue:
                 answers |= await self._settle_holding(each)
@@ -166,7 +172,7 @@ class Settler:
                 statements.SETTLE_COMPLETED,
                 worker_id=self._worker_id,
                 task_ids=uuids(each.settlement.task_id for each in group),
-                attempts=integers(each.settlement.attempt for each in group),
+                attempts=numbers(each.settlement.attempt for each in group),
             )
         except psycopg.Error:  # the general statement finds out which of them
             return {}

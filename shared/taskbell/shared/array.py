@@ -29,9 +29,9 @@ def uuids(ids: Iterable[UUID]) -> str:
     return "{" + ",".join([each.hex for each in ids]) + "}"
 
 
-def integers(numbers: Iterable[int]) -> str:
-    """Write an array of whole numbers."""
-    return "{" + ",".join(map(str, numbers)) + "}"
+def numbers(values: Iterable[float]) -> str:
+    """Write an array of numbers, whole or not."""
+    return "{" + ",".join(map(repr, values)) + "}"
 
 
 def array(write: Callable[..., str], column: Sequence[object]) -> str:

@@ -17,12 +17,14 @@ from benchmarks.scenarios import (
     latency,
     leases,
     life,
+    limits,
     memory,
     scaling,
 )
 
 SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
     "floors": floors.run,
+    "limits": limits.run,
     "drain": drain.run,
     "life": life.run,
     "enqueue": enqueue.run,

@@ -41,6 +41,7 @@ def run(bench: Bench) -> Outcome:
         plain = in_turn(bench, defaults, rounds=1, notes=notes)
         outcome.tables.append(table("The peers at their defaults", plain))
     outcome.findings += [*_against(series), _brokerless(series), _python(series[RELAY])]
+    outcome.notes.append(_extra(series))
     return outcome
 
 
@@ -74,6 +75,23 @@ def _costs(series: dict[str, Series]) -> str:
     mine = series[RELAY]
     parts = [f"{group} {mine.micros(group):,.0f}" for group in ("python", "postgres", "beam")]
     return "CPU-µs per task: " + ", ".join(parts)
+
+
+def _extra(series: dict[str, Series]) -> str:
+    """What RabbitMQ costs beside the claims, runs and settlements that both ways share."""
+    there, without = series[RELAY], series[BROKERLESS]
+    more = {
+        "the relay's Python": there.micros("python") - there.micros("consumers"),
+        "the consumers' (messages, smaller groups)": there.micros("consumers")
+        - without.micros("consumers"),
+        "Postgres (marks, smaller groups)": there.micros("postgres") - without.micros("postgres"),
+        "RabbitMQ": there.micros("beam") - without.micros("beam"),
+    }
+    parts = ", ".join(f"{name} {each:,.0f}" for name, each in more.items())
+    return (
+        f"Through RabbitMQ a task costs {sum(more.values()):,.0f} CPU-µs more than brokerless: "
+        f"{parts}. Two cores have 2,000,000 a second; both ways use nearly all of them."
+    )
 
 
 def _brokerless(series: dict[str, Series]) -> Finding:

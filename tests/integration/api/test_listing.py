@@ -277,6 +277,7 @@ def test_a_list_reads_no_more_at_two_hundred_thousand_tasks_than_at_two_thousand
     # waits each task is looked up; while there are few, reading all of them takes less.
     most = {name: 1.6 * read + 200 for name, read in small.items()}
     most["everybody's waiting"] = 5 * listing.EXAMINED
+    most["of an owner by name"] = 2 * listing.EXAMINED
     for name in LISTS:
         assert newest[name] <= most[name], (name, newest, small)
         assert deep[name] <= most[name], (name, deep, small)

@@ -9,6 +9,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from support.api import ADMIN, BOB, Api
+from taskbell.producer.api.line import key_of
 from taskbell.shared.database import conninfo
 
 
@@ -50,7 +51,9 @@ async def test_everything_a_task_may_be_told_arrives(api: Api, database_url: str
     assert answer.status_code == 201
     (row,) = _rows(database_url)
     told = {name: row[name] for name in asked if name != "scheduled_at"}
+    told["partition_key"] = key_of(row["owner_id"], row["partition_key"])
     assert told == {name: asked[name] for name in told}
+    assert row["partition_key"] != asked["partition_key"]  # nobody else's line
     assert row["scheduled_at"].isoformat() >= "2031-01-31"
     assert row["owner_id"] == "alice"
     assert str(row["id"]) == answer.json()["task_id"]
@@ -153,7 +156,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "delay and instant": (
         {"type": "noop", "delay": 1, "scheduled_at": "2030-01-31T12:00:00Z"}, "/delay",
     ),
-    "too long a partition key": ({"type": "noop", "partition_key": "x" * 129}, "/partition_key"),
+    "too long a partition key": ({"type": "noop", "partition_key": "x" * 121}, "/partition_key"),
     "too long a key": ({"type": "noop", "idempotency_key": "x" * 256}, "/idempotency_key"),
     "NUL in a key": ({"type": "noop", "idempotency_key": "a\x00"}, "/idempotency_key"),
     "another owner": ({"type": "noop", "owner_id": "bob"}, "/owner_id"),

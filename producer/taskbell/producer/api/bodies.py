@@ -87,7 +87,7 @@ class TaskBody(Body):
     ] = None
     partition_key: Annotated[
         Text | None,
-        Field(max_length=128, description="Tasks that share it run one at a time, in order."),
+        Field(max_length=120, description="Your tasks that share it run one at a time, in order."),
     ] = None
     correlation_id: Annotated[
         Name | None, Field(description="Your own name for what this belongs to.")

@@ -1,20 +1,25 @@
-"""Cursors of lists: a place in the list, signed for the caller and the filters it was given to."""
+"""Cursors of lists: a place in the list, sealed for the caller and the filters it was given to.
+
+Sealed rather than signed: the place is a task's id, which need not be one of the caller's own.
+"""
 
 import base64
 import binascii
-import hmac
 import json
+import os
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from taskbell.producer.api.problems import Problem
 from taskbell.shared.connections import Runner
 from taskbell.shared.statements import access
 
 _VERSION: Final = b"\x01"
-_SIGNED: Final = 16
+_NONCE: Final = 12
 _LONGEST: Final = 200
 _AGAIN_SECONDS: Final = 30.0
 
@@ -29,25 +34,24 @@ class Cursors:
 
     async def write(self, place: bytes, reach: str | None, filters: Mapping[str, str]) -> str:
         """Return a cursor; ``reach``: whose rows the caller sees. Raises ``DatabaseAway``."""
-        secret = self._secret or await self._read()
-        signed = _VERSION + place
-        octets = signed + _signature(secret, signed, reach, filters)
-        return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+        secret, nonce = self._secret or await self._read(), os.urandom(_NONCE)
+        sealed = AESGCM(secret).encrypt(nonce, place, _context(reach, filters))
+        return base64.urlsafe_b64encode(_VERSION + nonce + sealed).rstrip(b"=").decode()
 
     async def read(self, cursor: str, reach: str | None, filters: Mapping[str, str]) -> bytes:
         """Return the place; raises ``Problem`` for one of another caller, filter or hand."""
         octets = _octets(cursor)
-        signed, signature = octets[:-_SIGNED], octets[-_SIGNED:]
-        if not signed.startswith(_VERSION):
+        if not octets.startswith(_VERSION):
             raise Problem("invalid-cursor")
-        secret = self._secret or await self._read()
-        if not _is(signature, secret, signed, reach, filters):
-            # The secret may have been replaced: look, but not for everybody who guesses.
-            if time.monotonic() < self._read_at + _AGAIN_SECONDS:
-                raise Problem("invalid-cursor")
-            if not _is(signature, await self._read(), signed, reach, filters):
-                raise Problem("invalid-cursor")
-        return signed[len(_VERSION) :]
+        nonce = octets[len(_VERSION) : len(_VERSION) + _NONCE]
+        sealed, context = octets[len(_VERSION) + _NONCE :], _context(reach, filters)
+        place = _opened(self._secret or await self._read(), nonce, sealed, context)
+        # The secret may have been replaced: look, but not for everybody who guesses.
+        if place is None and time.monotonic() >= self._read_at + _AGAIN_SECONDS:
+            place = _opened(await self._read(), nonce, sealed, context)
+        if place is None:
+            raise Problem("invalid-cursor")
+        return place
 
     async def _read(self) -> bytes:
         rows = await self._runner.run(access.SECRET, name="cursor")
@@ -58,18 +62,15 @@ class Cursors:
         return self._secret
 
 
-def _is(
-    signature: bytes, secret: bytes, signed: bytes, reach: str | None, filters: Mapping[str, str]
-) -> bool:
-    return hmac.compare_digest(signature, _signature(secret, signed, reach, filters))
+def _opened(secret: bytes, nonce: bytes, sealed: bytes, context: bytes) -> bytes | None:
+    try:
+        return AESGCM(secret).decrypt(nonce, sealed, context)
+    except (InvalidTag, ValueError):
+        return None
 
 
-def _signature(
-    secret: bytes, signed: bytes, reach: str | None, filters: Mapping[str, str]
-) -> bytes:
-    # The length goes first, so that no place can be taken for a part of what follows it.
-    context = json.dumps([reach, sorted(filters.items())]).encode()
-    return hmac.digest(secret, bytes([len(signed)]) + signed + context, sha256)[:_SIGNED]
+def _context(reach: str | None, filters: Mapping[str, str]) -> bytes:
+    return json.dumps([reach, sorted(filters.items())]).encode()
 
 
 def _octets(cursor: str) -> bytes:

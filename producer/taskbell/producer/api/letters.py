@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StrictFloat, model_validator
 
 from taskbell.producer.api.answers import Answer
 from taskbell.producer.api.bodies import Body, Name
+from taskbell.producer.api.line import key_of
 from taskbell.shared import dead_letters
 
 _ID: Final = "019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11"
@@ -158,7 +159,7 @@ def shown_letter(letter: dead_letters.DeadLetter, error: str | None) -> dict[str
         "owner_id": letter.owner_id,
         "queue": letter.queue,
         "type": letter.type,
-        "partition_key": letter.partition_key,
+        "partition_key": key_of(letter.owner_id, letter.partition_key),
         "error_class": letter.error_class,
         "cause": letter.fingerprint,
         "error": error,

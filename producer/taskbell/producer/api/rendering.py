@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from taskbell.producer.api.line import key_of
 from taskbell.shared.forecast import forecast
 from taskbell.shared.listing import Listed
 
@@ -63,7 +64,7 @@ def _head(row: Any) -> tuple[tuple[str, str], ...]:
         ("priority", str(row.priority)),
         ("attempts", str(row.attempts)),
         ("max_attempts", str(row.max_attempts)),
-        ("partition_key", text(row.partition_key)),
+        ("partition_key", text(key_of(row.owner_id, row.partition_key))),
         ("correlation_id", text(row.correlation_id)),
         ("created_at", instant(row.created_at)),
         ("scheduled_at", instant(row.scheduled_at)),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from taskbell.producer.api.bodies import TaskBody
+from taskbell.producer.api.line import line_of
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import Problem
 from taskbell.producer.new_task import NewTask
@@ -41,6 +42,8 @@ def new_task(
     }
     if keys:
         options["idempotency_key"] = _one_key(keys, asked.idempotency_key)
+    if asked.partition_key is not None:
+        options["partition_key"] = line_of(principal.owner_id, asked.partition_key)
     payload = None if apart else asked.payload
     return NewTask(asked.type, payload, owner_id=principal.owner_id, **options)
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, CheckConstraint, Identity, SmallInteger, false, text, true
+from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, SmallInteger, false, text, true
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -23,10 +23,8 @@ class Queue(Row):
             "rate_limit > 0 AND rate_limit < 'Infinity' AND rate_burst >= 1", name="queue_rate"
         ),
         CheckConstraint("on_dead IN ('continue','hold')", name="queue_on_dead"),
-        CheckConstraint(
-            "depth >= 0 AND oldest_age >= 0 AND settled >= 0",
-            name="queue_measured",
-        ),
+        CheckConstraint("depth >= 0 AND oldest_age >= 0 AND settled >= 0", name="queue_measured"),
+        Index("queue_paused", "name", postgresql_where=text("paused OR paused_until IS NOT NULL")),
         table(
             "What an operator decided about a queue, and what was last measured; "
             "a queue without a row is unlimited.",

@@ -43,6 +43,7 @@ class Task(Row):
         Index(
             "task_correlation",
             "correlation_id",
+            "owner_id",
             "id",
             postgresql_where=text("correlation_id IS NOT NULL"),
         ),
@@ -190,6 +191,7 @@ class DeadLetter(Row):
 
     __tablename__ = "dead_letter"
     __table_args__ = (
+        Index("dead_letter_owner", "owner_id", "failed_at", "task_id"),
         Index("dead_letter_newest", "failed_at", "task_id"),
         Index("dead_letter_cause", "fingerprint", "failed_at", "task_id"),
         table("The diagnosis of every FAILED task, until it is redriven or discarded."),

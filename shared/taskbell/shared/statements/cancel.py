@@ -28,7 +28,8 @@ WITH waiting AS MATERIALIZED (
     WHERE l.task_id = ANY (CAST(:task_ids AS uuid[])) ORDER BY l.task_id FOR NO KEY UPDATE
 ), asked AS (
     UPDATE taskbell.lease l SET cancel_requested = true
-    WHERE l.task_id = ANY (ARRAY(SELECT task_id FROM running)) RETURNING l.task_id
+    WHERE l.task_id = ANY (ARRAY(SELECT task_id FROM running)) AND NOT l.cancel_requested
+    RETURNING l.task_id
 ), {hold(_HEADS)},
 {hand_over(not_held(_HEADS), sparing="AND p.task_id <> ALL (CAST(:task_ids AS uuid[]))")},
 {log("cancel", _ASKED)}, {ring("promoted")}
@@ -39,11 +40,12 @@ SELECT DISTINCT a.task_id,
             WHEN t.finished_at IS NOT NULL THEN 'too late: ' || t.status
             ELSE 'moved' END AS answer, (SELECT count(*) FROM rung) AS rung
 FROM unnest(CAST(:task_ids AS uuid[])) AS a(task_id)
-LEFT JOIN ended e ON e.task_id = a.task_id LEFT JOIN asked k ON k.task_id = a.task_id
+LEFT JOIN ended e ON e.task_id = a.task_id LEFT JOIN running k ON k.task_id = a.task_id
 LEFT JOIN taskbell.task t ON t.id = a.task_id
 """)
 """One answer for each id.
 
 ``moved``: it was on its way between the tables while we waited for its row; ask again.
-``requested``: its holder will be told, and whether it then completes or is cancelled is a race.
+``requested``: its holder will be told, and whether it then completes or is cancelled is a race;
+asked again, nothing is written again.
 """

@@ -5,11 +5,15 @@ task or partition still has a lease is left alone; an entry without a live task 
 """
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.commit import RELAXED
 
-_QUEUE_RUNS = """(SELECT q.paused OR q.paused_until > clock_timestamp()
-           FROM taskbell.queue q WHERE q.name = {queue}) IS NOT TRUE"""
+# Looked up once a statement, not once a row; `queue_paused` has the paused ones alone.
+_QUEUE_RUNS = """{queue} <> ALL (ARRAY(
+          SELECT q.name FROM taskbell.queue q
+          WHERE (q.paused OR q.paused_until IS NOT NULL)
+            AND (q.paused OR q.paused_until > clock_timestamp())))"""
 
-_TAIL = """taken AS (
+_TAIL = f"""taken AS (
     DELETE FROM taskbell.outbox o WHERE o.task_id = ANY (ARRAY(
         SELECT p.task_id FROM picked p
         WHERE (SELECT 1 FROM taskbell.lease l WHERE l.task_id = p.task_id) IS NULL
@@ -33,13 +37,14 @@ _TAIL = """taken AS (
     INSERT INTO taskbell.lease (task_id, queue, worker_id, attempt, expires_at, partition_key)
     SELECT s.task_id, s.queue, :worker_id, s.attempt,
            clock_timestamp() + make_interval(secs => COALESCE(
-               CAST(CAST(:lease_by_type AS jsonb) ->> s.type AS float8), :lease)),
+               CAST((SELECT CAST(:lease_by_type AS jsonb)) ->> s.type AS float8), :lease)),
            s.partition_key
     FROM started s
 )
-SELECT started.*, set_config('synchronous_commit', 'off', true),
-       CAST(extract(epoch FROM clock_timestamp() - taken.announced_at) AS float8) AS announced_for
+SELECT started.*,
+       date_part('epoch', clock_timestamp() - taken.announced_at) AS announced_for
 FROM started JOIN taken USING (task_id)
+WHERE {RELAXED}
 """
 
 BY_IDS = Statement(f"""

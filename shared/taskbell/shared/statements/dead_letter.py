@@ -86,9 +86,11 @@ WHERE d.task_id = CAST(:task_id AS uuid)
 
 HISTORY = Statement("""
 SELECT f.attempt, f.failed_at, f.outcome, f.worker_id, f.error_class, f.error, f.traceback
-FROM taskbell.failure f WHERE f.task_id = CAST(:task_id AS uuid) ORDER BY f.attempt
+FROM (SELECT * FROM taskbell.failure x WHERE x.task_id = CAST(:task_id AS uuid)
+      ORDER BY x.attempt DESC LIMIT 100) f
+ORDER BY f.attempt
 """)
-"""Every failed attempt of a task, also those before it was redriven."""
+"""The last hundred failed attempts of a task, also those before it was redriven."""
 
 _PICKED = """picked AS MATERIALIZED (
     SELECT d.task_id FROM taskbell.dead_letter d

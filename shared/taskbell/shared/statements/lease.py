@@ -1,8 +1,9 @@
 """The lease while it is held: extend it, and find those whose claim was never answered."""
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.commit import RELAXED
 
-HEARTBEAT = Statement("""
+HEARTBEAT = Statement(f"""
 WITH ask AS MATERIALIZED (
     SELECT * FROM unnest(CAST(:task_ids AS uuid[]), CAST(:attempts AS integer[]),
                          CAST(:leases AS float8[])) AS a(task_id, attempt, lease)
@@ -18,11 +19,11 @@ WITH ask AS MATERIALIZED (
 )
 SELECT a.task_id, a.attempt,
        CASE WHEN b.task_id IS NOT NULL THEN CASE WHEN b.cancel_requested THEN 'cancel' ELSE 'held' END
-            WHEN l.task_id IS NOT NULL THEN 'busy' ELSE 'lost' END AS answer,
-       set_config('synchronous_commit', 'off', true)
+            WHEN l.task_id IS NOT NULL THEN 'busy' ELSE 'lost' END AS answer
 FROM ask a LEFT JOIN beaten b ON b.task_id = a.task_id AND b.attempt = a.attempt
 LEFT JOIN taskbell.lease l
        ON l.task_id = a.task_id AND l.attempt = a.attempt AND l.worker_id = :worker_id
+WHERE {RELAXED}
 """)
 """Never waits: behind one locked lease a waiting beat would extend none of those after it."""
 

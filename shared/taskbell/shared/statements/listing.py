@@ -17,11 +17,12 @@ _WALKS: Final = {
     "task": "taskbell.task d WHERE d.id < CAST(:before AS uuid)",
     "owner": "taskbell.task d WHERE d.owner_id = :owner_id AND d.owner_id <> '' AND d.id < CAST(:before AS uuid)",
     "correlation": "taskbell.task d WHERE d.correlation_id = :correlation_id AND d.id < CAST(:before AS uuid)",
+    "owner's correlation": "taskbell.task d WHERE d.correlation_id = :correlation_id AND d.owner_id = :owner_id AND d.id < CAST(:before AS uuid)",
     "outbox": "taskbell.outbox d WHERE d.task_id < CAST(:before AS uuid)",
     "lease": "taskbell.lease d WHERE d.task_id < CAST(:before AS uuid)",
     "dead_letter": "taskbell.dead_letter d WHERE d.task_id < CAST(:before AS uuid)",
 }
-_OF_TASK: Final = frozenset({"task", "owner", "correlation"})
+_OF_TASK: Final = frozenset({"task", "owner", "correlation", "owner's correlation"})
 
 _FILTERS: Final = {
     "owner_id": "t.owner_id = :owner_id",

@@ -1,27 +1,28 @@
 """The relay's side of ``outbox``: which entries are due, mark them, take marks back."""
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.commit import RELAXED
 
 MARK_SECONDS = 30
 """A mark is older than this, or than the broker connection it was made on: announce again."""
 
-ANNOUNCE = Statement("""
+ANNOUNCE = Statement(f"""
 WITH bound AS MATERIALIZED (
     SELECT GREATEST(clock_timestamp() - make_interval(secs => :mark_age),
                     CAST(:connected_at AS timestamptz)) AS again_before
 ), front AS MATERIALIZED (
-    SELECT f.task_id, f.announced_at
+    SELECT f.place, f.announced_at
     FROM unnest(CAST(:levels AS smallint[]), CAST(:floors AS timestamptz[])) AS level(priority, floor)
     CROSS JOIN LATERAL (
-        SELECT o.task_id, o.announced_at FROM taskbell.outbox o
+        SELECT o.ctid AS place, o.announced_at FROM taskbell.outbox o
         WHERE o.queue = :queue AND o.priority = level.priority AND NOT o.parked
           AND o.publish_at >= level.floor AND o.publish_at <= (SELECT clock_timestamp())
         ORDER BY o.publish_at LIMIT :window) f
     LIMIT :window
 ), fresh AS MATERIALIZED (
-    SELECT o.task_id FROM taskbell.outbox o
-    WHERE o.task_id = ANY (ARRAY(
-            SELECT task_id FROM front
+    SELECT o.ctid AS place FROM taskbell.outbox o
+    WHERE o.ctid = ANY (ARRAY(
+            SELECT place FROM front
             WHERE announced_at IS NULL OR announced_at < (SELECT again_before FROM bound)
             LIMIT :batch))
       AND NOT o.parked
@@ -29,20 +30,20 @@ WITH bound AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE taskbell.outbox o SET announced_at = clock_timestamp()
-WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM fresh))
-RETURNING o.task_id, o.priority, o.publish_at, set_config('synchronous_commit', 'off', true)
+WHERE o.ctid = ANY (ARRAY(SELECT place FROM fresh)) AND {RELAXED}
+RETURNING o.task_id, o.priority, o.publish_at
 """)
 """Mark the first due entries of a queue, level by level. Commit, and only then publish."""
 
-UNANNOUNCE = Statement("""
+UNANNOUNCE = Statement(f"""
 WITH mine AS MATERIALIZED (
     SELECT o.task_id FROM taskbell.outbox o
     WHERE o.task_id = ANY (CAST(:task_ids AS uuid[])) AND o.announced_at IS NOT NULL
     ORDER BY o.task_id FOR UPDATE SKIP LOCKED
 )
 UPDATE taskbell.outbox o SET announced_at = NULL
-WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM mine))
-RETURNING o.task_id, set_config('synchronous_commit', 'off', true)
+WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM mine)) AND {RELAXED}
+RETURNING o.task_id
 """)
 """Take back marks whose announcement was refused, returned or not confirmed in time."""
 

@@ -8,6 +8,7 @@ So a settled lease's partition is never held, and the hot path need not look.
 """
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.commit import RELAXED
 
 _ON_HOLD = """(SELECT 1 FROM taskbell.queue q
            WHERE q.name = e.queue AND q.on_dead = 'hold') IS {what}"""
@@ -65,7 +66,7 @@ def hand_over(freed: str, *, sparing: str = "") -> str:
 )"""
 
 
-_TAIL = """free AS MATERIALIZED (
+_TAIL = f"""free AS MATERIALIZED (
     SELECT line.task_id FROM line
     WHERE (SELECT 1 FROM taskbell.lease l
            WHERE l.queue = line.queue AND l.partition_key = line.partition_key) IS NULL
@@ -81,8 +82,8 @@ _TAIL = """free AS MATERIALIZED (
 )
 UPDATE taskbell.outbox o
 SET parked = false, publish_at = GREATEST(o.publish_at, clock_timestamp())
-WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM heir))
-RETURNING o.task_id, set_config('synchronous_commit', 'off', true)
+WHERE o.task_id = ANY (ARRAY(SELECT task_id FROM heir)) AND {RELAXED}
+RETURNING o.task_id
 """
 
 LOCK = Statement(

@@ -8,6 +8,7 @@ test holds the two equal.
 
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.bell import ring
+from taskbell.shared.statements.commit import RELAXED
 from taskbell.shared.statements.partition import hand_over, hold, not_held
 
 _STATUS = """CASE WHEN h.outcome = 'completed' THEN 'COMPLETED'
@@ -133,8 +134,8 @@ WITH held AS MATERIALIZED (
     FROM taskbell.lease l WHERE l.expires_at <= clock_timestamp()
     LIMIT :batch FOR UPDATE OF l SKIP LOCKED
 ), {_TAIL}
-SELECT h.task_id, h.attempt, h.worker_id, d.status, (SELECT count(*) FROM rung) AS rung,
-       set_config('synchronous_commit', 'off', true)
+SELECT h.task_id, h.attempt, h.worker_id, d.status, (SELECT count(*) FROM rung) AS rung
 FROM held h LEFT JOIN done d ON d.id = h.task_id
+WHERE {RELAXED}
 """)
 """Take back expired leases: due at once, or dead when the tries are used up. Needs no handler."""

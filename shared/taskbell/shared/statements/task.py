@@ -7,6 +7,9 @@ from taskbell.shared.statement import Statement
 _MINE = """t.id = CAST(:task_id AS uuid)
   AND (CAST(:owner_id AS text) IS NULL OR t.owner_id = CAST(:owner_id AS text))"""
 
+# A line may hold tasks of several owners: one is not told the ids of another's.
+_SEEN = "(CAST(:owner_id AS text) IS NULL OR x.owner_id = CAST(:owner_id AS text))"
+
 WHERE_IS = Statement(f"""
 SELECT t.id AS task_id, t.type, t.queue, t.owner_id, t.status, t.priority, t.partition_key,
        t.correlation_id, t.created_at, t.scheduled_at, t.started_at, t.finished_at,
@@ -20,15 +23,16 @@ SELECT t.id AS task_id, t.type, t.queue, t.owner_id, t.status, t.priority, t.par
        CASE WHEN NOT q.paused THEN q.paused_until END AS paused_until,
        l.worker_id, CAST(extract(epoch FROM l.expires_at - clock_timestamp()) AS float8) AS lease_left,
        COALESCE(l.cancel_requested, false) AS cancel_requested, l.progress,
-       d.error_class, d.fingerprint, h.task_id AS held_by,
-       CASE WHEN o.parked THEN COALESCE(
+       d.error_class, d.fingerprint,
+       (SELECT x.id FROM taskbell.task x WHERE {_SEEN} AND x.id = h.task_id) AS held_by,
+       CASE WHEN o.parked THEN (SELECT x.id FROM taskbell.task x WHERE {_SEEN} AND x.id = COALESCE(
             (SELECT r.task_id FROM taskbell.lease r
              WHERE r.queue = o.queue AND r.partition_key = o.partition_key),
             (SELECT r.task_id FROM taskbell.outbox r
              WHERE r.queue = o.queue AND r.partition_key = o.partition_key AND NOT r.parked LIMIT 1),
             (SELECT r.task_id FROM taskbell.outbox r
              WHERE r.queue = o.queue AND r.partition_key = o.partition_key AND r.parked
-             ORDER BY r.partition_seq LIMIT 1)) END AS partition_head
+             ORDER BY r.partition_seq LIMIT 1))) END AS partition_head
 FROM taskbell.task t
 LEFT JOIN taskbell.outbox o ON o.task_id = t.id
 LEFT JOIN taskbell.lease l ON l.task_id = t.id

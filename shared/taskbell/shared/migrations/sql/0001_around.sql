@@ -24,6 +24,7 @@ CREATE TABLE taskbell.queue (
     CONSTRAINT queue_on_dead CHECK (on_dead IN ('continue','hold')),
     CONSTRAINT queue_measured CHECK (depth >= 0 AND oldest_age >= 0 AND settled >= 0)
 ) WITH (fillfactor = 50);
+CREATE INDEX queue_paused ON taskbell.queue (name) WHERE paused OR paused_until IS NOT NULL;
 COMMENT ON TABLE taskbell.queue IS 'What an operator decided about a queue, and what was last measured; a queue without a row is unlimited.';
 COMMENT ON COLUMN taskbell.queue.paused IS 'Nothing of this queue is claimed until someone resumes it.';
 COMMENT ON COLUMN taskbell.queue.paused_until IS 'Nothing of this queue is claimed before this instant.';

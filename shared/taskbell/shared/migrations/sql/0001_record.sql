@@ -45,7 +45,7 @@ CREATE TABLE taskbell.task (
         autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 10000);
 -- For lists; they name only what never changes, so that claims and settlements stay HOT.
 CREATE INDEX task_owner ON taskbell.task (owner_id, id) WHERE owner_id <> '';
-CREATE INDEX task_correlation ON taskbell.task (correlation_id, id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX task_correlation ON taskbell.task (correlation_id, owner_id, id) WHERE correlation_id IS NOT NULL;
 COMMENT ON TABLE taskbell.task IS 'The record of every task: one unit of work, one row, from enqueue to prune.';
 COMMENT ON COLUMN taskbell.task.id IS 'UUIDv7 minted by the producer, so that id order is time order.';
 COMMENT ON COLUMN taskbell.task.owner_id IS 'Whose task it is: the isolation boundary.';
@@ -112,6 +112,7 @@ CREATE TABLE taskbell.dead_letter (
     worker_id     text,
     CONSTRAINT dead_letter_pkey PRIMARY KEY (task_id)
 );
+CREATE INDEX dead_letter_owner ON taskbell.dead_letter (owner_id, failed_at, task_id);
 CREATE INDEX dead_letter_newest ON taskbell.dead_letter (failed_at, task_id);
 CREATE INDEX dead_letter_cause ON taskbell.dead_letter (fingerprint, failed_at, task_id);
 COMMENT ON TABLE taskbell.dead_letter IS 'The diagnosis of every FAILED task, until it is redriven or discarded.';
