@@ -89,9 +89,8 @@ async def list_many(
         "owner_id": owner_id,
     }
     given = {name: value for name, value in filters.items() if value is not None}
-    walk = _walk(wanted, owner_id)
-    walked = {"owner": "owner_id", "correlation": "correlation_id"}.get(walk)
-    statement = listing.page(walk, frozenset(given) - {walked})
+    # The owner is a filter even where its index is walked: nothing else may keep owners apart.
+    statement = listing.page(_walk(wanted, owner_id), frozenset(given))
     rows = await runner.run(statement, before=before or _NEWEST, limit=limit, **given)
     found = [row for row in rows if row.task_id is not None]
     # Behind ``last`` the columns are the fields, in their order.
