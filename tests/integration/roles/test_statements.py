@@ -32,6 +32,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "bell": MAINTENANCE,
     "cancel": ("api",),
     "claim": ("consumer",),
+    "commit": (),
     "content": OPERATORS,
     "data_key": ("producer", "consumer", "api"),
     "dead_letter": ("api",),
