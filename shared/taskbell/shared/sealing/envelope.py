@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # an extra, loaded by those alone who seal
 KEY_BYTES: Final = 32
 KEY_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
+SEALED: Final = "(sealed)"
+"""What stands for a text where it cannot be opened, or must not be told."""
+
 _VERSION: Final = b"\x01\x01"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
@@ -135,3 +138,8 @@ def key_id_of(sealed: bytes | str) -> str | None:
     envelope = from_text(sealed) if isinstance(sealed, str) else sealed
     found = None if envelope is None else Envelope.read(envelope)
     return None if found is None else found.key_id
+
+
+def is_sealed(content: bytes | str | None) -> bool:
+    """Whether this is an envelope, or the text of one."""
+    return content is not None and key_id_of(content) is not None
