@@ -1,9 +1,10 @@
 """A client of HTTP in a process of its own: raw HTTP/1.1 over kept connections.
 
-``python -m benchmarks.web_loads PORT KIND SECONDS RATE LEAST`` says "ready", waits for a line, does its
-work and says what it did as JSON. With a rate of 0 every connection asks again as soon as it is
+``python -m benchmarks.web_loads PORT KIND SECONDS RATE LEAST`` says "ready", waits for a line, does
+its work and says what it did as JSON. With a rate of 0 every connection asks again as soon as it is
 answered, for so long and until there were so many; with another, requests are due by the clock and
-a late answer makes the latency longer, not the load smaller. A client library would cost more than the server.
+a late answer makes the latency longer, not the load smaller. A client library would cost more than
+the server.
 """
 
 import asyncio

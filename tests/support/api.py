@@ -1,7 +1,7 @@
 """The HTTP interface for tests: in this process with a gatekeeper of the test, or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -157,7 +157,7 @@ def api(make_api: MakeApi) -> Api:
 
 
 @asynccontextmanager
-async def served(api: Api) -> AsyncIterator[int]:
+async def served(api: Api) -> AsyncGenerator[int]:
     """Serve it on a port of this machine, as ``taskbell api`` does; gives the port."""
     started = asyncio.Event()
     listener = bound(LOOPBACK, 0)

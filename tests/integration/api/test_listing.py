@@ -215,8 +215,8 @@ async def test_only_an_administrator_chooses_an_owner(api: Api) -> None:
 
 
 LISTS: dict[str, tuple[Statement, dict[str, Any]]] = {
-    "an owner's": (listing.page("owner", frozenset()), {"owner_id": "alice"}),
-    "everybody's": (listing.page("task", frozenset()), {}),
+    "an owner's": (listing.page("owner", frozenset[str]()), {"owner_id": "alice"}),
+    "everybody's": (listing.page("task", frozenset[str]()), {}),
     "an owner's rare type": (
         listing.page("owner", frozenset({"type", "status"})),
         {"owner_id": "alice", "type": "none", "status": "PENDING"},

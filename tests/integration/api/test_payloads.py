@@ -16,8 +16,11 @@ LARGE = {"text": "x" * 100_000}
 
 
 def _rows(url: str) -> list[Any]:
-    with psycopg.connect(conninfo(url), row_factory=dict_row) as connection:
-        return connection.execute("SELECT * FROM taskbell.task ORDER BY id").fetchall()
+    with (
+        psycopg.connect(conninfo(url)) as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
+        return cursor.execute("SELECT * FROM taskbell.task ORDER BY id").fetchall()
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ def build(parts: Parts, more: Sequence[Route] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url=None,  # it is one of our routes
         redirect_slashes=False,
+        # Its spans and logs would tell paths and queries as they were sent.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     routes = [*all_routes(parts), *more]
     routes.append(document.route(routes))

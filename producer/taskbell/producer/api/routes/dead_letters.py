@@ -201,12 +201,12 @@ _SHOW: Final = Operation(
     summary="One dead letter with every failed attempt",
     tag="Dead letters",
     answers={200: ("The dead letter.", Inspected)},
-    problems=["not-found"],
+    problems=["not-found", "invalid-task"],
 )
 _REDRIVE: Final = Operation(
     summary="Let failed tasks run again: some, or all of a cause, queue or type",
     tag="Dead letters",
     body=RedriveMany,
     answers={200: ("They wait; repeat the call while there are more.", RedrivenMany)},
-    problems=["invalid-task"],
+    problems=["invalid-task", "payload-too-large", "unsupported-media-type"],
 )

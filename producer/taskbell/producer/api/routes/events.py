@@ -129,6 +129,6 @@ _EVENTS: Final = Operation(
         200: ("`state` for each state (the task, without its result), then `end`.", None),
         204: ("The known state is the task's final one.", None),
     },
-    problems=["not-found", "overloaded"],
+    problems=["not-found", "overloaded", "invalid-task"],
     media=_MEDIA,
 )

@@ -76,6 +76,7 @@ _LIST: Final = Operation(
     summary="Every queue that was measured, or about which something was decided",
     tag="Queues",
     answers={200: ("The queues, by name.", Queues)},
+    problems=["invalid-task"],
 )
 _PAUSE: Final = Operation(
     summary="Let nothing of a queue be claimed; what runs goes on",
@@ -89,16 +90,17 @@ _PAUSE: Final = Operation(
         }
     ],
     answers={200: ("The queue is paused.", Paused)},
-    problems=["not-found"],
+    problems=["not-found", "invalid-task"],
 )
 _RESUME: Final = Operation(
     summary="Let a queue be claimed again, at once",
     tag="Queues",
     answers={200: ("The queue goes on.", Resumed)},
-    problems=["not-found", "not-paused"],
+    problems=["not-found", "not-paused", "invalid-task"],
 )
 _WORKERS: Final = Operation(
     summary="The processes that said they are there",
     tag="Queues",
     answers={200: ("The workers, by role and name.", Workers)},
+    problems=["invalid-task"],
 )
