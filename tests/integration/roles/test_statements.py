@@ -72,6 +72,7 @@ EXCEPTIONS: Mapping[str, tuple[str, ...]] = {
     "queue.KNOWN": OPERATORS,  # broker apply
     "queue.SET_MAX_DEPTH": OPERATORS,
     "queue.SET_ON_DEAD": OPERATORS,
+    "queue.COUNT_HELD": OPERATORS,
     "queue.HELD": OPERATORS,
     "queue.RELEASE": OPERATORS,
     "queue.HOLD": ("consumer",),
