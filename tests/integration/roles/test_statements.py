@@ -62,6 +62,7 @@ EXCEPTIONS: Mapping[str, tuple[str, ...]] = {
     "access.TOUCH": ("api",),
     "admission.LOOK": ("api",),
     "admission.TAKE": ("api",),
+    "content.IS_THERE": ("consumer",),
     "data_key.ALL_OF_OWNER": OPERATORS,
     "data_key.CREATE": OPERATORS,
     "data_key.ERASE": OPERATORS,
