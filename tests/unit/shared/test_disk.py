@@ -16,12 +16,12 @@ def test_the_file_and_every_directory_down_to_it_are_flushed(
     file.parent.mkdir(parents=True)
     file.write_bytes(b"{}")
     flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(_name_of(descriptor)))
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
 
     flush(root, "payload/_/a")
 
     assert flushed == [str(each) for each in (file, root / "payload" / "_", root / "payload", root)]
-
-
-def _name_of(descriptor: int) -> str:
-    return str(Path(f"/proc/self/fd/{descriptor}").readlink())

@@ -79,9 +79,9 @@ def _unrouted(routed: Sequence[Routed]) -> Callable[[Request, Exception], Awaita
 
     async def refuse(request: Request, error: Exception) -> Response:
         path: str = request.scope["path"]
-        known = [each for each in routed if each.path == path] or [
-            each for each in routed if each.path_regex.match(path)
-        ]
+        matching = [each for each in routed if each.path_regex.match(path)]
+        # A name of ours hides the ids that could stand in its place.
+        known = [each for each in matching if each.path == path] or matching
         if not known:
             raise Problem("not-found") from error
         methods = sorted({method for each in known for method in each.methods or ()})
