@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from services.guarded import LOOPBACK, Port
 from support.fleet import Fleet
-from taskbell.producer import AsyncProducer
 from taskbell.producer.api.app import build
 from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.cursor import Cursors
@@ -21,6 +20,7 @@ from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.registrar import Registrar
 from taskbell.producer.api.route import Route
 from taskbell.producer.api.server import Server, bound, configuration
 from taskbell.producer.api.settings import ApiSettings
@@ -121,7 +121,7 @@ def open_api(database_url: str, more: Sequence[Route] = (), **settings: Any) -> 
         settings=told,
         connections=connections,
         gatekeeper=doorman,
-        producer=AsyncProducer(seals=seals, storage=storage, admission=Gate.QUEUE),
+        producer=Registrar(seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe),
         metrics=metrics,
