@@ -179,6 +179,10 @@ class RabbitMQ:
         self._alarmed = on
         self._ours.control("set_vm_memory_high_watermark", "0.0000001" if on else "0.4")
 
+    def control(self, *command: str) -> None:
+        """Runs `rabbitmqctl` on the node; takes a second or two."""
+        self._ours.control(*command)
+
     def kill(self) -> None:
         """The node is down at once (SIGKILL); what it had on disk stays.
 

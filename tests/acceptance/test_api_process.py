@@ -53,6 +53,8 @@ def test_a_request_that_is_served_is_finished_when_the_process_is_told_to_stop(
 
         fleet.signal("api", signal.SIGTERM)
         wait_until("nobody else is let in", lambda: not _answers(url))
+        with pytest.raises(AssertionError, match="still not"):
+            wait_until("it leaves the request alone", lambda: fleet.ended("api") is not None, 1)
         holder.rollback()
 
         assert client.recv(100).startswith(b"HTTP/1.1 201 ")

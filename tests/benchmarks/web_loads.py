@@ -1,9 +1,10 @@
 """A client of HTTP in a process of its own: raw HTTP/1.1 over kept connections.
 
-``python -m benchmarks.web_loads PORT KIND SECONDS RATE LEAST`` says "ready", waits for a line, does its
-work and says what it did as JSON. With a rate of 0 every connection asks again as soon as it is
+``python -m benchmarks.web_loads PORT KIND SECONDS RATE LEAST`` says "ready", waits for a line, does
+its work and says what it did as JSON. With a rate of 0 every connection asks again as soon as it is
 answered, for so long and until there were so many; with another, requests are due by the clock and
-a late answer makes the latency longer, not the load smaller. A client library would cost more than the server.
+a late answer makes the latency longer, not the load smaller. A client library would cost more than
+the server.
 """
 
 import asyncio
@@ -17,12 +18,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import Final, cast
 
-from benchmarks.handlers import payload
 from taskbell.shared.loop import new_loop
 
 CONNECTIONS: Final = 16
 """How many requests are under way at most."""
 
+# As every benchmark's, without loading a consumer for it.
+_PAYLOAD: Final = {"sent": None, "padding": "x" * 64}
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _ID: Final = re.compile(rb'"task_id": ?"([0-9a-f-]{36})"')
@@ -91,7 +93,7 @@ class Load:
 
     def _posts(self, host: str) -> Iterator[bytes]:
         for number in cycle(range(1_000_000)):
-            asked = {"type": "noop", "queue": "bench", "payload": payload(number, None)}
+            asked = {"type": "noop", "queue": "bench", "payload": {"number": number, **_PAYLOAD}}
             body = json.dumps(asked, separators=(",", ":"))
             yield (
                 f"POST /tasks HTTP/1.1\r\n{host}Content-Type: application/json\r\n"

@@ -4,19 +4,22 @@ Requests that the document allows and the interface must refuse all the same are
 each refusal has a test of its own among those of the API.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import schemathesis
+
+_Hook = Callable[..., Any]
+_hook: Callable[[_Hook], _Hook] = cast("Any", schemathesis).hook  # which is not typed whole
 
 _YEARS: Final = timedelta(days=9 * 366)
 _LONGEST_KEY: Final = 255
 _INTEGERS: Final = range(-(2**63), 2**63)
 
 
-@schemathesis.hook
+@_hook
 def filter_body(_context: Any, body: Any) -> bool:
     """Numbers have 64 bits, texts no NUL; tasks are due within ten years; no object is named.
 
@@ -30,7 +33,7 @@ def filter_body(_context: Any, body: Any) -> bool:
     )
 
 
-@schemathesis.hook
+@_hook
 def map_body(_context: Any, body: Any) -> Any:
     """Give every request a key of its own: one used before stands for another request."""
     for task in _tasks(body):
@@ -42,21 +45,22 @@ def map_body(_context: Any, body: Any) -> Any:
 
 def _tasks(body: Any) -> Iterator[dict[str, Any]]:
     if isinstance(body, dict):
-        yield body
-        batch = body.get("tasks")
-        for each in batch if isinstance(batch, list) else ():
+        asked = cast("dict[str, Any]", body)
+        yield asked
+        batch = asked.get("tasks")
+        for each in cast("Sequence[Any]", batch) if isinstance(batch, list) else ():
             if isinstance(each, dict):
-                yield each
+                yield cast("dict[str, Any]", each)
 
 
 def _values(value: Any) -> Iterator[Any]:
     yield value
     if isinstance(value, dict):
-        for name, inner in value.items():
+        for name, inner in cast("dict[str, Any]", value).items():
             yield name
             yield from _values(inner)
     elif isinstance(value, list):
-        for inner in value:
+        for inner in cast("Sequence[Any]", value):
             yield from _values(inner)
 
 

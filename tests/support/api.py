@@ -1,7 +1,7 @@
 """The HTTP interface for tests: in this process with a gatekeeper of the test, or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from services.guarded import LOOPBACK, Port
 from support.fleet import Fleet
-from taskbell.producer import AsyncProducer
 from taskbell.producer.api.app import build
 from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.cursor import Cursors
@@ -21,6 +20,7 @@ from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.registrar import Registrar
 from taskbell.producer.api.route import Route
 from taskbell.producer.api.server import Server, bound, configuration
 from taskbell.producer.api.settings import ApiSettings
@@ -121,7 +121,7 @@ def open_api(database_url: str, more: Sequence[Route] = (), **settings: Any) -> 
         settings=told,
         connections=connections,
         gatekeeper=doorman,
-        producer=AsyncProducer(seals=seals, storage=storage, admission=Gate.QUEUE),
+        producer=Registrar(seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe),
         metrics=metrics,
@@ -164,7 +164,7 @@ def api(make_api: MakeApi) -> Api:
 
 
 @asynccontextmanager
-async def served(api: Api) -> AsyncIterator[int]:
+async def served(api: Api) -> AsyncGenerator[int]:
     """Serve it on a port of this machine, as ``taskbell api`` does; gives the port."""
     started = asyncio.Event()
     listener = bound(LOOPBACK, 0)

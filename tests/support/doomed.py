@@ -74,7 +74,7 @@ def _relay(doom: Doom) -> None:
 
     settings = RelaySettings.read()
     assert settings.broker_url is not None
-    asyncio.run(serve(settings, settings.broker_url, doom))
+    asyncio.run(serve(settings, settings.broker_url, observe=doom, storage=settings.storage))
 
 
 if __name__ == "__main__":

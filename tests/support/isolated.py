@@ -4,8 +4,12 @@ import asyncio
 import os
 import signal
 import time
+from base64 import b64decode
 from typing import Any
+from uuid import UUID
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import text
 
 from support.effects import Watched
@@ -13,7 +17,10 @@ from taskbell.consumer import Consumer, Context, Fixed, Reject
 from taskbell.producer import TypedTask
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import Event
+from taskbell.shared.ids import new_task_id
 from taskbell.shared.points import PointReached
+from taskbell.shared.sealing import Kind
+from taskbell.shared.sealing.envelope import Envelope
 
 app = Consumer()
 AT_ONCE = Fixed(0)
@@ -111,7 +118,42 @@ def quoting(_context: Context, payload: dict[str, str]) -> None:
     raise ValueError(f"no such card: {payload['card']}")
 
 
+@app.handler("follow_up_again", isolation="process", retry=AT_ONCE)
+def follow_up_again(context: Context, payload: dict[str, str]) -> bool:
+    with context.effect(driver="psycopg") as connection:
+        task_id = UUID(payload["task_id"])
+        return context.enqueue(connection, "next", payload, task_id=task_id).created
+
+
 @app.handler("follow_up", isolation="process")
 def follow_up(context: Context, payload: dict[str, str]) -> None:
     with context.effect(driver="psycopg") as connection:
         context.enqueue(connection, "next", payload)
+
+
+@app.handler("prying", isolation="process", retry=AT_ONCE)
+def prying(context: Context, payload: dict[str, str]) -> dict[str, int]:
+    """Ask the worker for keys that are not this task's, and try them."""
+    seals = context._told.seals
+    assert seals is not None
+    other, envelope = UUID(payload["task_id"]), Envelope.read(b64decode(payload["sealed"]))
+    assert envelope is not None
+    seal = seals.for_task(other, context.owner_id)
+    cipher = AESGCM(seal.key)
+    bound = envelope.head + bytes([Kind.PAYLOAD]) + other.bytes + context.owner_id.encode()
+    try:
+        cipher.decrypt(envelope.nonce, envelope.sealed, bound)
+        opened = True
+    except InvalidTag:
+        opened = False
+    refused = 0
+    for verb in (
+        lambda: seals.for_task(new_task_id(), "Bob"),
+        lambda: seals.unknown_owners(["Ada", "Bob"]),
+        lambda: seals.note_owners(["Bob"], []),
+    ):
+        try:
+            verb()
+        except PermissionError:
+            refused += 1
+    return {"opened": opened, "refused": refused}

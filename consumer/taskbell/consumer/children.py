@@ -52,7 +52,7 @@ class Child:
                     lease.told.progress = said.progress
                 continue
             if isinstance(said, Lend):
-                self._connection.send(lent(lease.told.seals, said))
+                self._connection.send(lent(lease, said))
                 continue
             if not isinstance(said, Progress):
                 outcome: Outcome = said

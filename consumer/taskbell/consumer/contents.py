@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
+from uuid import UUID
 
 import psycopg
 
@@ -33,9 +34,11 @@ from taskbell.shared.lifecycle import (
 from taskbell.shared.limits import RESULT_BYTES, STORED_BYTES
 from taskbell.shared.outage import Outage, without_values
 from taskbell.shared.sealing import Kind, Seals, TaskSeal, is_sealed
+from taskbell.shared.statements import content
 from taskbell.shared.storage import Storage
 
 _CONNECTIONS = 2
+_PATIENCE = 30.0
 _AWAY_SECONDS = (0.5, 1.5)
 _AGAIN_SECONDS = (2.0, 6.0)
 # What is longer is opened and read in a thread: on the loop it would hold up the other handlers.
@@ -124,11 +127,17 @@ class Contents:
             await seals.learn(self._connections, (owner_id,))
             lease.told.seal = seals.for_task(lease.task_id, owner_id)
             lease.told.seals = seals
+            lease.told.is_there = partial(self._is_there, asyncio.get_running_loop())
             await seals.learn(self._connections, sealed=(body,))
         except (DatabaseAway, psycopg.Error) as error:
             self._outage.lost(error)
             raise DatabaseAway(without_values(error)) from None
         self._outage.found()
+
+    def _is_there(self, loop: asyncio.AbstractEventLoop, task_id: UUID) -> bool:
+        """Ask from another thread than the loop's; raises ``DatabaseAway``, ``TimeoutError``."""
+        asking = self._connections.run(content.IS_THERE, task_id=task_id)
+        return bool(asyncio.run_coroutine_threadsafe(asking, loop).result(_PATIENCE))
 
     def _read(self, lease: Lease, body: bytes) -> object:
         ours = lease.apart is not None and lease.apart.sealed is not None

@@ -48,6 +48,8 @@ class Told:
     """Seals what comes of the task, where sealing is on."""
     seals: Seals | None = None
     """Seals its follow-ups."""
+    is_there: Callable[[UUID], bool] | None = None
+    """Asks whether there is such a task, where sealing is on; not on the loop."""
     progress: str | None = None
     """What the handler last said about how far it is, as JSON."""
     written: str | None = None

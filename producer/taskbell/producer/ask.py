@@ -74,11 +74,16 @@ def ask_for(request: NewTask, terms: Terms, now: datetime) -> Ask:
         max_attempts=request.max_attempts,
         priority=request.priority,
         payload=payload,
-        key_hash=None if key is None else _hash(key.encode()),
+        key_hash=None if key is None else key_hash(key),
         request_hash=None if key is None else request_hash(request),
         payload_sealed=sealed,
         payload_location=location,
     )
+
+
+def key_hash(idempotency_key: str) -> bytes:
+    """Stand for a key where it is stored."""
+    return _hash(idempotency_key.encode())
 
 
 def request_hash(request: NewTask) -> bytes:

@@ -59,8 +59,8 @@ class Batch:
     def note(self, places: Sequence[int], rows: Rows) -> None:
         """Take what a submission answered; raises ``QueueFull`` and ``RateLimited``."""
         seen: set[UUID] = set()
-        owner_ids = (self._asks[place].owner_id for place in places)
-        answered = zip(places, admitted(rows, owner_ids, self._terms), strict=True)
+        asked = ((self._asks[place].owner_id, self._asks[place].queue) for place in places)
+        answered = zip(places, admitted(rows, asked, self._terms), strict=True)
         for place, (known_id, created, same_request, rung) in answered:
             task_id = known_id or self._asks[place].id
             # An id given twice is born once, though both its rows find it born.

@@ -72,7 +72,7 @@ def submission_of_one(
     """Prepare one request; raises ``InvalidTask``."""
     ask = ask_for(request, terms, now)
     keyed, kept = ask.key_hash is not None, ask.payload is None
-    births = terms.births_for((ask.owner_id,), kept=kept)
+    births = terms.births_for((ask.owner_id,), (ask.queue,), kept=kept)
     parameters = _parameters(ask, keyed=keyed, kept=kept)
     parameters["traceparent"] = traceparent
     return Submission(births.one_with_key if keyed else births.one, parameters)
@@ -82,7 +82,9 @@ def submission_of_many(asks: Sequence[Ask], terms: Terms, traceparent: str | Non
     """Prepare at least one request for one statement."""
     keyed = any(ask.key_hash is not None for ask in asks)
     kept = any(ask.payload is None for ask in asks)
-    births = terms.births_for((ask.owner_id for ask in asks), kept=kept)
+    births = terms.births_for(
+        (ask.owner_id for ask in asks), (ask.queue for ask in asks), kept=kept
+    )
     columns = _parameters(zip(*asks, strict=True), keyed=keyed, kept=kept)
     parameters: dict[str, object] = {
         name: array(_WRITERS[name], column) for name, column in columns.items()
@@ -108,7 +110,8 @@ def answer(request: NewTask, row: Row, terms: Terms) -> Enqueued:
     Raises ``QueueFull`` and ``RateLimited`` if admission was asked for and refused it.
     """
     if len(row) != _ANSWERED:
-        (row,) = admitted([row], [terms.owner_of(request.owner_id)], terms)
+        owner_id = terms.owner_of(request.owner_id)
+        (row,) = admitted([row], [(owner_id, request.queue)], terms)
     task_id, created, same_request, _ = row
     if not same_request:
         raise IdempotencyConflict(request.idempotency_key or "", task_id)
@@ -116,19 +119,21 @@ def answer(request: NewTask, row: Row, terms: Terms) -> Enqueued:
 
 
 def admitted(
-    rows: Rows, owner_ids: Iterable[str], terms: Terms, roll: Roll = random.random
+    rows: Rows, asked: Iterable[tuple[str, str]], terms: Terms, roll: Roll = random.random
 ) -> Rows:
-    """Return what the rows of a birth answer besides admission's verdict, and note who has no rate.
+    """Return what the rows of a birth answer besides admission's verdict, and note what was seen.
 
-    Raises ``QueueFull`` and ``RateLimited``: a refusal is in each row.
+    ``asked``: owner and queue of each. Raises ``QueueFull`` and ``RateLimited``: a refusal is in
+    each row.
     """
     if not rows or len(rows[0]) == _ANSWERED:
         return rows
     shut = rows[0][_ANSWERED]
     if shut is not None:
         raise refusal(Verdict.read(shut), roll())
-    if len(rows[0]) == _RATED:
-        for owner_id, row in zip(owner_ids, rows, strict=True):
-            if not row[-1]:
-                terms.unrated.note(owner_id)
+    for (owner_id, queue), row in zip(asked, rows, strict=True):
+        if row[1]:  # a known task is answered though its queue be full
+            terms.seen.note_room(queue)
+        if len(row) == _RATED and not row[-1]:
+            terms.seen.note_unrated(owner_id)
     return [row[:_ANSWERED] for row in rows]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from taskbell.producer.birth import Births, births
-from taskbell.producer.gate import Gate, Unrated
+from taskbell.producer.birth import RINGING, SILENT, Births, births
+from taskbell.producer.gate import Gate, Seen
 from taskbell.producer.rules import require_owner
 from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import PAYLOAD_BYTES
@@ -40,25 +40,25 @@ class Terms:
     seals: "Seals | None" = None
     storage: "Storage | None" = None
     gate: Gate = Gate.OPEN
-    unrated: Unrated = field(default_factory=Unrated, repr=False, compare=False)
-    """Who need not be asked about, if the gate asks for rates."""
-    births: Births = field(init=False, repr=False, compare=False)
-    """The statements for payloads that go into the row in the clear."""
-    kept_births: Births = field(init=False, repr=False, compare=False)
-    """The statements for those of which some are sealed or stored."""
+    seen: Seen = field(default_factory=Seen, repr=False, compare=False)
+    """What need not be asked for admission again for now."""
 
     def __post_init__(self) -> None:
         require_owner("owner_id", self.owner_id)
         if not 1 <= self.payload_limit <= PAYLOAD_BYTES:
             raise ValueError(f"payload_limit: must lie within 1 to {PAYLOAD_BYTES} bytes")
-        for name, kept in (("births", False), ("kept_births", True)):
-            object.__setattr__(self, name, births(ring=self.ring, kept=kept, gate=self.gate))
 
-    def births_for(self, owner_ids: Iterable[str], *, kept: bool) -> Births:
-        """Return the statements for tasks of these owners; without asking for what is known."""
-        if self.gate is Gate.QUEUE_AND_RATE and self.unrated.covers(owner_ids):
-            return births(ring=self.ring, kept=kept, gate=Gate.QUEUE)
-        return self.kept_births if kept else self.births
+    def births_for(self, owner_ids: Iterable[str], queues: Iterable[str], *, kept: bool) -> Births:
+        """Return the statements for tasks of these owners and queues.
+
+        ``kept``: some of their payloads are sealed or stored.
+        """
+        gate = self.gate
+        if gate is not Gate.OPEN:
+            gate = self.seen.left(gate, owner_ids, queues)
+        elif not kept:
+            return RINGING if self.ring else SILENT
+        return births(ring=self.ring, kept=kept, gate=gate)
 
     def owner_of(self, owner_id: str | None) -> str:
         """Return whose a task is that names this owner, or none; raises ``InvalidTask``."""

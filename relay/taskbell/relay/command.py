@@ -56,7 +56,7 @@ def relay() -> None:
     observe = log_to_stderr(settings.log_level, settings.log_format)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(serve(settings, url, storage, observe))
+            runner.run(serve(settings, url, observe, storage))
     except NotMigrated as error:
         fail(f"{error}; run taskbell migrate")
     except TimeoutError:
@@ -64,7 +64,7 @@ def relay() -> None:
 
 
 async def serve(
-    settings: RelaySettings, url: str, storage: Storage | None, observe: Observer
+    settings: RelaySettings, url: str, observe: Observer, storage: Storage | None = None
 ) -> None:
     """Build everything and run it until a signal; raises ``NotMigrated``, ``TimeoutError``."""
     name = new_worker_id("relay")

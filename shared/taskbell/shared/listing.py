@@ -67,14 +67,6 @@ class Page:
     next: UUID | None
 
 
-_WALKED: Final = {
-    "owner": frozenset({"owner_id"}),
-    "correlation": frozenset({"correlation_id"}),
-    "owner's correlation": frozenset({"correlation_id", "owner_id"}),
-}
-"""What needs no filter any more, by walk."""
-
-
 async def list_many(
     runner: Runner,
     wanted: Wanted,
@@ -97,8 +89,8 @@ async def list_many(
         "owner_id": owner_id,
     }
     given = {name: value for name, value in filters.items() if value is not None}
-    walk = _walk(wanted, owner_id)
-    statement = listing.page(walk, frozenset(given) - _WALKED.get(walk, frozenset()))
+    # The owner is a filter even where its index is walked: nothing else may keep owners apart.
+    statement = listing.page(_walk(wanted, owner_id), frozenset(given))
     rows = await runner.run(statement, before=before or _NEWEST, limit=limit, **given)
     found = [row for row in rows if row.task_id is not None]
     # Behind ``last`` the columns are the fields, in their order.
@@ -110,7 +102,7 @@ def _walk(wanted: Wanted, owner_id: str | None) -> str:
     """Choose the index that has the fewest rows to look at."""
     if wanted.correlation_id is not None:
         # Within the owner: what others do under the same name neither shows nor takes time.
-        return "correlation" if owner_id is None else "owner's correlation"
+        return "owner's correlation" if owner_id else "correlation"
     if owner_id:
         return "owner"
     return "task" if wanted.status is None else _HOT.get(wanted.status, "task")

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from taskbell.shared.connections import Runner
 from taskbell.shared.statements import queue as statements
+
+MOST_LISTED: Final = 1000
+"""How many queues are listed at once."""
 
 OnDead = Literal["continue", "hold"]
 """What a partition does once its head failed or was cancelled."""
@@ -44,9 +47,19 @@ class HeldPartition:
     waiting: int
 
 
-async def list_many(runner: Runner) -> list[Queue]:
-    """Return every queue that was measured or about which something was decided."""
-    return [Queue(*row) for row in await runner.run(statements.OVERVIEW)]
+async def list_many(runner: Runner, *, after: str = "", limit: int = MOST_LISTED) -> list[Queue]:
+    """Return the queues that were measured or about which something was decided, by name.
+
+    ``limit`` of them at most, those behind the name ``after``.
+    """
+    rows = await runner.run(statements.OVERVIEW, after=after, limit=limit)
+    return [Queue(*row) for row in rows]
+
+
+async def count_held(runner: Runner, queue: str) -> int:
+    """Return how many partitions of a queue are held."""
+    (row,) = await runner.run(statements.COUNT_HELD, queue=queue)
+    return int(row.held)
 
 
 async def pause(

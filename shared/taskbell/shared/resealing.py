@@ -18,7 +18,7 @@ from taskbell.shared.statements import reseal as statements
 from taskbell.shared.storage import Storage
 from taskbell.shared.storage.location import Stored
 
-__all__ = ["BEGINNING", "Counts", "Resealing", "remaining"]
+__all__ = ["BEGINNING", "Counts", "Resealing", "headed", "pages"]
 
 BEGINNING: Final = UUID(int=0)
 _PAGE: Final = 1000
@@ -77,7 +77,7 @@ class Resealing:
         asked: dict[str, object] = {"key_id": key, "clear": self._clear}
         await self._log(statements.BEGIN, actor, asked)
         await self._rewrap()
-        async for page in _pages(self._runner, self._owner_id, self.after):
+        async for page in pages(self._runner, self._owner_id, self.after):
             for row in page:
                 await self._reseal_task(row)
                 self.counts.tasks += 1
@@ -113,7 +113,7 @@ class Resealing:
 
     async def _reseal_task(self, row: Any) -> None:
         for piece in pieces_of(row):
-            known = await _headed(self._storage, piece)
+            known = await headed(self._storage, piece)
             if known is None:
                 continue
             # For each piece: a page of large objects takes longer than a key is remembered.
@@ -180,24 +180,14 @@ class Resealing:
         return self._seals.open(piece.column.kind, seal.task_id, seal.owner_id, body)
 
 
-async def remaining(runner: Runner, storage: Storage | None, owner_id: str, key_id: str) -> int:
-    """Count what of an owner is not sealed by this key and would outlive it."""
-    count = 0
-    async for page in _pages(runner, owner_id, BEGINNING):
-        for row in page:
-            for piece in pieces_of(row):
-                known = await _headed(storage, piece)
-                count += known is not None and wants(known, key_id, clear=True)
-    return count
-
-
-async def _pages(runner: Runner, owner_id: str | None, after: UUID) -> AsyncIterator[Rows]:
+async def pages(runner: Runner, owner_id: str | None, after: UUID) -> AsyncIterator[Rows]:
+    """Give all tasks behind this one, or one owner's, as ``pieces_of`` takes them."""
     while rows := await runner.run(statements.LOOK, owner_id=owner_id, after=after, limit=_PAGE):
         yield rows
         after = rows[-1].task_id
 
 
-async def _headed(storage: Storage | None, piece: Piece) -> Piece | None:
+async def headed(storage: Storage | None, piece: Piece) -> Piece | None:
     """Look which key sealed an object; None: it is gone and holds nothing any more."""
     if piece.location is None:
         return piece

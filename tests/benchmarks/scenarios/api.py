@@ -26,7 +26,7 @@ _RATE_SHARE: Final = 0.7
 _LATE_SHARE: Final = 1.5
 _OFFERED: Final = 0.5
 # Four stretches for each system and round: all of it has to be over within a minute.
-_STRETCH: Final = 0.4
+_STRETCH: Final = 0.3
 # Each connection plans a statement anew for five times, and only then keeps a plan.
 _WARM: Final = 400
 _PATIENCE: Final = 60.0

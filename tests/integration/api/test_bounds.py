@@ -2,7 +2,7 @@
 
 import asyncio
 import http.client
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -35,6 +35,11 @@ class Client:
         )  # fmt: skip
         await self.send("\r\n".join(told).encode())
 
+    async def wait_for_100(self) -> None:
+        """Return when the server asks for the body."""
+        async with asyncio.timeout(PATIENCE):
+            await self._reader.readuntil(b"\r\n\r\n")
+
     async def answer(self) -> tuple[int, bytes, bytes]:
         """Return status, head and body of an answer."""
         async with asyncio.timeout(PATIENCE):
@@ -54,7 +59,7 @@ class Client:
 
 
 @asynccontextmanager
-async def _connected(api: Api, port: int) -> AsyncIterator[Client]:
+async def _connected(api: Api, port: int) -> AsyncGenerator[Client]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield Client(reader, writer, api.doorman.header_of(ALICE)["Authorization"])
@@ -322,9 +327,7 @@ async def test_more_requests_than_may_be_at_once_are_told_to_come_back(make_api:
     api = make_api(api_in_flight=1)
     async with served(api) as port, _connected(api, port) as waiting:
         await waiting.head("Content-Length: 15", "Expect: 100-continue")
-        # The route asks for the body: the request is inside.
-        async with asyncio.timeout(PATIENCE):
-            await waiting._reader.readuntil(b"\r\n\r\n")
+        await waiting.wait_for_100()  # the route asks for the body: the request is inside
         async with _connected(api, port) as refused:
             await refused.head(method="GET /tasks")
             status, head, body = await refused.answer()

@@ -88,6 +88,33 @@ async def test_the_name_of_another_path_is_no_id(api: Api) -> None:
     assert (await api.client.get("/dead-letters/causes")).status_code == 200
 
 
+async def test_head_answers_as_get_does_without_a_body(make_api: MakeApi) -> None:
+    begun: list[bytes] = []
+
+    async def stream(request: Request, principal: Principal) -> Response:
+        del request, principal
+
+        async def endless() -> AsyncIterator[bytes]:
+            while True:
+                begun.append(b"x")
+                yield b"x"
+
+        return StreamingResponse(endless(), media_type="text/event-stream")
+
+    streaming = Route("GET", "/stream", None, stream, Operation("Stream", "Tests"))
+    api = make_api(more=[streaming])
+
+    listed = await api.client.head("/tasks")
+    streamed = await api.client.head("/stream")
+    missing = await api.client.head("/tasks/01980b1c-8d4e-7cc3-98c4-dc0c0c07398f")
+
+    assert [each.status_code for each in (listed, streamed, missing)] == [200, 200, 404]
+    assert [each.content for each in (listed, streamed, missing)] == [b"", b"", b""]
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    assert begun == []
+    assert api.parts.traffic.in_flight == 0
+
+
 @pytest.mark.parametrize(
     "path", ["//tasks", "/tasks/", "/Tasks", "/tasks//x", "/.", "/%2e%2e/tasks"]
 )

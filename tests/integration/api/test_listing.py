@@ -215,16 +215,21 @@ async def test_only_an_administrator_chooses_an_owner(api: Api) -> None:
 
 
 LISTS: dict[str, tuple[Statement, dict[str, Any]]] = {
-    "an owner's": (listing.page("owner", frozenset()), {"owner_id": "alice"}),
-    "everybody's": (listing.page("task", frozenset()), {}),
+    "an owner's": (listing.page("owner", frozenset({"owner_id"})), {"owner_id": "alice"}),
+    "a small owner's": (listing.page("owner", frozenset({"owner_id"})), {"owner_id": "carol"}),
+    "everybody's": (listing.page("task", frozenset[str]()), {}),
     "an owner's rare type": (
-        listing.page("owner", frozenset({"type", "status"})),
+        listing.page("owner", frozenset({"owner_id", "type", "status"})),
         {"owner_id": "alice", "type": "none", "status": "PENDING"},
     ),
     "everybody's ended": (listing.page("task", frozenset({"status"})), {"status": "COMPLETED"}),
     "everybody's waiting": (listing.page("outbox", frozenset({"status"})), {"status": "RETRYING"}),
+    "by a rare name": (
+        listing.page("correlation", frozenset({"correlation_id"})),
+        {"correlation_id": "order-18"},
+    ),
     "of an owner by name": (
-        listing.page("correlation", frozenset({"owner_id"})),
+        listing.page("correlation", frozenset({"correlation_id", "owner_id"})),
         {"correlation_id": "order-17", "owner_id": "bob"},
     ),
 }

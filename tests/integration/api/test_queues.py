@@ -64,6 +64,21 @@ async def test_queues_are_listed_with_what_was_decided_measured_and_is_so_now(
     assert mail["measured_at"].endswith("Z")
 
 
+async def test_a_list_of_queues_ends_after_a_thousand_and_goes_on_behind_the_last(
+    api: Api, database_url: str
+) -> None:
+    rows(database_url, "INSERT INTO taskbell.queue (name) SELECT 'q' || lpad(CAST(n AS text), 4, "
+         "'0') FROM generate_series(1, 1200) AS n")  # fmt: skip
+
+    first = (await api.client.get("/queues")).json()["queues"]
+    second = (await api.client.get("/queues", params={"after": first[-1]["queue"]})).json()
+    refused = await api.client.get("/queues", params={"after": "\0"})
+
+    assert (first[0]["queue"], first[-1]["queue"], len(first)) == ("q0001", "q1000", 1000)
+    assert [each["queue"] for each in second["queues"]] == [f"q{n}" for n in range(1001, 1201)]
+    assert problem(refused) == "invalid-task"
+
+
 async def test_workers_are_listed(api: Api, worker: Hands) -> None:
     await worker.connection.run(
         upkeep.ATTEND, worker_id="consumer@h/1/2", role="consumer", host="h", pid=1, running=2,

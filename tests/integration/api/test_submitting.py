@@ -14,8 +14,11 @@ from taskbell.shared.database import conninfo
 
 
 def _rows(url: str, question: str = "SELECT * FROM taskbell.task ORDER BY id") -> list[Any]:
-    with psycopg.connect(conninfo(url), row_factory=dict_row) as connection:
-        return connection.execute(question.encode()).fetchall()
+    with (
+        psycopg.connect(conninfo(url)) as connection,
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
+        return cursor.execute(question.encode()).fetchall()
 
 
 async def test_a_task_is_created_once_and_known_afterwards(api: Api, database_url: str) -> None:

@@ -124,6 +124,8 @@ async def test_a_known_key_is_answered_although_the_queue_is_full_and_costs_no_t
     await desk.commit()
 
     assert again == Enqueued(first.task_id, created=False)
+    with pytest.raises(QueueFull):
+        await enqueue(desk, NewTask("t", queue="q", owner_id="o"), many=many)
     assert committed("SELECT tokens, refilled_at FROM taskbell.rate_limit") == before
     assert committed(TOKENS) == [("o", 0)]
 
@@ -213,10 +215,11 @@ async def test_owners_with_a_rate_and_without_are_told_apart(
     with psycopg.connect(conninfo(database_url)) as connection:
         for group in [asks] if many else [[ask] for ask in asks]:
             submission = submission_of_many(group, terms, None)
-            admitted(run(connection, submission), [ask.owner_id for ask in group], terms)
+            asked = [(ask.owner_id, ask.queue) for ask in group]
+            admitted(run(connection, submission), asked, terms)
 
-    assert terms.unrated.covers(["free", ""])
-    assert not terms.unrated.covers(["rated"])
+    assert terms.seen.left(Gate.QUEUE_AND_RATE, ["free", ""], []) is Gate.OPEN
+    assert terms.seen.left(Gate.QUEUE_AND_RATE, ["rated"], []) is Gate.QUEUE_AND_RATE
 
 
 async def test_of_a_batch_in_several_statements_those_before_the_refused_one_are_written(

@@ -111,7 +111,7 @@ async def test_rabbitmqctl_takes_the_lines(private_rabbitmq: RabbitMQ) -> None:
     for line in permissions.commands("taskbell"):
         words = shlex.split(line, comments=True)[1:]
         if name in words and words[0] == "set_permissions":
-            private_rabbitmq._ours.control(*words)
+            private_rabbitmq.control(*words)
 
     await _do(url, _publish)
     with pytest.raises(ChannelAccessRefused):

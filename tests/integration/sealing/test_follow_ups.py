@@ -1,13 +1,14 @@
 """What a handler enqueues through its context is sealed as its own task is."""
 
 import json
+from base64 import b64encode
 
 import pytest
 
 from integration.consumer.kinds import AT_ONCE
 from support import isolated
 from support.factories import make_tasks
-from support.sealed import CANARY, OLD, everything, give_data_key, make_sealed, seals_of
+from support.sealed import CANARY, OLD, everything, give_data_key, make_sealed, result_of, seals_of
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared.sealing import Kind, key_id_of
@@ -62,3 +63,31 @@ async def test_without_sealing_a_follow_up_is_in_the_clear(
 
     (follow_up,) = rows(database_url, "SELECT id FROM taskbell.task WHERE type = 'next'")
     assert task_of(database_url, follow_up.id).payload == CARD
+
+
+async def test_no_key_that_opens_another_task_leaves_the_worker(
+    database_url: str, reports: Reports
+) -> None:
+    _, seals = await give_data_key(database_url, "Ada")
+    other = make_sealed(database_url, CARD, seals=seals, type="noop", owner_id="Ada", due=False)
+    sealed = b64encode(task_of(database_url, other).payload_sealed).decode()
+    asked = {"task_id": str(other), "sealed": sealed}
+    task_id = make_sealed(database_url, asked, seals=seals, type="prying", owner_id="Ada")
+    async with working(isolated.app, database_url, reports, seal_keys=OLD, slots=1):
+        await reports.settled(task_id)
+
+    assert result_of(database_url, task_id, seals) == {"opened": False, "refused": 3}
+
+
+async def test_a_follow_up_whose_id_is_taken_stays_as_it_is(
+    database_url: str, reports: Reports
+) -> None:
+    other = make_sealed(database_url, CARD, type="next", due=False)
+    before = task_of(database_url, other)
+    again = {"task_id": str(other)}
+    task_id = make_sealed(database_url, again, type="follow_up_again")
+    async with working(isolated.app, database_url, reports, seal_keys=OLD, slots=1):
+        await reports.settled(task_id)
+
+    assert task_of(database_url, task_id).status == "COMPLETED"
+    assert task_of(database_url, other) == before

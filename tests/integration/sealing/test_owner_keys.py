@@ -13,8 +13,12 @@ from support.workers import rows
 from taskbell.producer import NewTask, Producer
 from taskbell.shared import owner_keys
 from taskbell.shared.database import DedicatedConnection, conninfo
-from taskbell.shared.errors import IdempotencyConflict
-from taskbell.shared.resealing import Resealing, remaining
+from taskbell.shared.errors import IdempotencyConflict, StorageAway
+from taskbell.shared.ids import new_task_id
+from taskbell.shared.remains import delete_unnamed, remaining
+from taskbell.shared.resealing import Resealing
+from taskbell.shared.sealing import Kind
+from taskbell.shared.storage.location import Location, owner_segment
 
 NOTHING = "(unreadable: erased)"
 
@@ -99,14 +103,87 @@ async def test_what_would_outlive_a_key_is_counted(
 ) -> None:
     seals = seals_of("k")
     await make_sealed(database_url, connection, seals, "alice", stand.storage)
-    await make_sealed(database_url, connection, seals, "bob")
+    await make_sealed(database_url, connection, seals, "bob", stand.storage)
+    await owner_keys.create(connection, seals, "alice", actor="me")
+
+    before = await remaining(connection, stand.storage, "alice")
+    await Resealing(connection, seals_of("k"), stand.storage, owner_id="alice").run(actor="me")
+    after = await remaining(connection, stand.storage, "alice")
+    deleted = await delete_unnamed(connection, stand.storage, "alice")
+
+    assert before == (6, 0)
+    assert after == (0, 1), "the object that was sealed anew is left to the collector"
+    assert deleted == 1
+    assert await remaining(connection, stand.storage, "alice") == (0, 0)
+    with pytest.raises(StorageAway, match="TASKBELL_STORAGE_URL"):
+        await remaining(connection, None, "alice")
+
+
+async def test_objects_that_no_row_names_are_counted_and_deleted_whoever_wrote_them(
+    stand: Stand, database_url: str, connection: DedicatedConnection
+) -> None:
+    seals = seals_of("k")
     key_id = await owner_keys.create(connection, seals, "alice", actor="me")
     assert key_id is not None
+    named = await make_sealed(database_url, connection, seals, "alice", stand.storage)
+    await seals.learn(connection, ["alice"])
+    new = new_task_id()
+    ring, hers = seals_of("k"), seals.for_task(new, "alice")
+    ring.note_owners(["alice"], [])
+    sealed_by_ring = ring.for_task(new, "alice").seal(Kind.RESULT, b"1")
+    sealed_by_hers = hers.seal(Kind.PAYLOAD, b"1")
+    kept = [
+        Location.read(await stand.storage.put("payload", new, "alice", sealed_by_hers)),
+        Location.read(await stand.storage.put("payload", new, "bob", b"{}")),
+        Location.read(rows(database_url, "SELECT payload_location AS at FROM taskbell.task "
+                           "WHERE id = %s", named)[0].at),
+    ]  # fmt: skip
+    gone = [
+        Location.read(await stand.storage.put("payload", new, "alice", b"{}")).path,
+        Location.read(await stand.storage.put("result", new, "alice", sealed_by_ring)).path,
+        f"client/{owner_segment('alice')}/forged",
+        f"payload/{owner_segment('alice')}/of/nobody",
+        f"payload/{owner_segment('alice')}/empty",
+    ]
+    for path, body in zip(gone[2:], [sealed_by_hers, b"{}", b""], strict=True):
+        stand.write(path, body)
+    taken = f"client/{owner_segment('alice')}/taken"
+    stand.write(taken, b"{}")
+    rows(database_url, "INSERT INTO taskbell.task (id, owner_id, type, queue, status, finished_at, "
+         "payload_location) VALUES (%s, 'alice', 'noop', 'q', 'CANCELLED', clock_timestamp(), %s)",
+         new, f"{taken}#sha256={'0' * 64}&size=2")  # fmt: skip
 
-    before = await remaining(connection, stand.storage, "alice", key_id)
-    await Resealing(connection, seals_of("k"), stand.storage, owner_id="alice").run(actor="me")
+    assert await remaining(connection, stand.storage, "alice") == (1, len(gone))
+    assert await delete_unnamed(connection, stand.storage, "alice") == len(gone)
 
-    assert (before, await remaining(connection, stand.storage, "alice", key_id)) == (6, 0)
+    assert [stand.holds(path) for path in gone] == [False] * len(gone)
+    assert all(stand.holds(each.path) for each in kept)
+    assert stand.holds(taken)
+
+
+async def test_nothing_is_deleted_from_the_storage_of_another_database(
+    file_stand: Stand, connection: DedicatedConnection
+) -> None:
+    await owner_keys.create(connection, seals_of("k"), "alice", actor="me")
+    file_stand.write("taskbell", b"somebody else's")
+    left = f"client/{owner_segment('alice')}/left"
+    file_stand.write(left, b"{}")
+
+    with pytest.raises(StorageAway, match="another database"):
+        await delete_unnamed(connection, file_stand.storage, "alice")
+
+    assert file_stand.holds(left)
+
+
+async def test_what_an_earlier_key_of_the_owner_sealed_does_not_count(
+    database_url: str, connection: DedicatedConnection
+) -> None:
+    await owner_keys.create(connection, seals_of("k"), "alice", actor="me")
+    await make_sealed(database_url, connection, seals_of("k"), "alice")
+    await owner_keys.erase(connection, "alice", actor="me")
+    await owner_keys.create(connection, seals_of("k"), "alice", actor="me")
+
+    assert await remaining(connection, None, "alice") == (0, None)
 
 
 async def test_no_hash_of_an_erased_request_confirms_a_guess(

@@ -14,6 +14,7 @@ from support.stores import Stand
 from support.workers import rows
 from taskbell.shared.cli.app import build
 from taskbell.shared.sealing.keyring import Ring
+from taskbell.shared.storage.location import owner_segment
 
 UseRing = Callable[..., None]
 
@@ -157,6 +158,45 @@ async def test_erasing_all_the_same_tells_what_stays_readable(url: str, use_ring
 
     assert "is erased" in erased.stdout
     assert "6 payloads, results and errors" in erased.stderr
+
+
+async def test_objects_that_no_task_names_are_told_and_deleted_on_demand(
+    url: str, use_ring: UseRing, file_stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del url
+    use_ring("k")
+    await _in_thread(call, "owner-key", "create", "alice")
+    places = [f"{kind}/{owner_segment('alice')}/left" for kind in ("client", "payload", "result")]
+    for place in places:
+        file_stand.write(place, b"{}")
+
+    blind = await _in_thread(call, "owner-key", "erase", "alice", code=2)
+    unable = await _in_thread(call, "owner-key", "erase", "alice", "--delete-objects", code=2)
+    monkeypatch.setenv("TASKBELL_STORAGE_URL", file_stand.url)
+    warned = await _in_thread(call, "owner-key", "erase", "alice", "--delete-objects", code=2)
+    assert all(file_stand.holds(place) for place in places), "nothing is deleted without a yes"
+    erased = await _in_thread(call, "owner-key", "erase", "alice", "--yes", "--delete-objects")
+
+    assert "TASKBELL_STORAGE_URL is not set" in blind.stderr
+    assert "TASKBELL_STORAGE_URL" in unable.stderr
+    assert "3 objects that no task names" in warned.stderr
+    assert "3 objects" in erased.stdout
+    assert not any(file_stand.holds(place) for place in places)
+
+
+async def test_objects_that_stay_readable_are_told_after_an_erasure(
+    url: str, use_ring: UseRing, file_stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del url
+    use_ring("k")
+    monkeypatch.setenv("TASKBELL_STORAGE_URL", file_stand.url)
+    await _in_thread(call, "owner-key", "create", "alice")
+    file_stand.write(f"client/{owner_segment('alice')}/left", b"{}")
+
+    erased = await _in_thread(call, "owner-key", "erase", "alice", "--yes", code=1)
+
+    assert "is erased" in erased.stdout
+    assert "1 objects that no task names were not sealed by it and stay readable" in erased.stderr
 
 
 async def _in_thread(verb: Callable[..., Any], *arguments: object, **rest: Any) -> Any:

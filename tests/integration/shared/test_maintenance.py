@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support.factories import make_tasks
+from support.hands import hands
 from support.waiting import wait_until
 from support.workers import rows
 from taskbell.producer import Producer
@@ -226,16 +227,47 @@ async def test_listeners_and_queues_that_nobody_knows_any_more_are_forgotten(
         "SELECT name, name = 'paused', CASE WHEN name = 'limited' THEN 5 END, "
         "CASE WHEN name = 'holding' THEN 'hold' ELSE 'continue' END, "
         "CASE WHEN name = 'full' THEN 1 ELSE 0 END, 0, 7, CASE WHEN name = 'busy' THEN 6 ELSE 7 "
-        "END, clock_timestamp() - CASE WHEN name = 'young' THEN interval '0' ELSE interval '8 d' "
-        "END FROM unnest(ARRAY['old', 'young', 'paused', 'limited', 'holding', 'full', 'busy']) "
-        "AS n(name)",
+        "END, clock_timestamp() - CASE WHEN name = 'young' THEN interval '0' ELSE interval '2 h' "
+        "END FROM unnest(ARRAY['old', 'young', 'paused', 'limited', 'holding', 'full', 'busy', "
+        "'delayed', 'lined', 'running', 'held']) AS n(name)",
+    )
+    make_tasks(database_url, queue="delayed", delay=3600)
+    make_tasks(database_url, queue="lined", partition_key="k")
+    async with hands(database_url) as worker:
+        await worker.claim_ids(make_tasks(database_url, queue="running"))
+    write(
+        database_url,
+        "INSERT INTO taskbell.held_partition (queue, partition_key, task_id) "
+        "VALUES ('held', 'k', gen_random_uuid())",
     )
 
-    await Prune(7).run_once(connection)
+    await Prune(36_500).run_once(connection)
 
     assert rows(database_url, "SELECT listener_id FROM taskbell.bell") == [("alive",)]
     names = {row[0] for row in rows(database_url, "SELECT name FROM taskbell.queue")}
-    assert names == {"young", "paused", "limited", "holding", "full", "busy"}
+    assert names == {
+        "young", "paused", "limited", "holding", "full", "busy",
+        "delayed", "lined", "running", "held",
+    }  # fmt: skip
+
+
+async def test_queues_are_forgotten_in_batches_without_a_rest(
+    connection: DedicatedConnection, database_url: str
+) -> None:
+    write(
+        database_url,
+        "INSERT INTO taskbell.queue (name, depth, drain_rate, measured_at) "
+        "SELECT 'q' || n, 0, 0, clock_timestamp() - interval '2 h' FROM generate_series(1, 1500) n",
+    )
+    prune = Prune(7)
+
+    await prune.run_once(connection)
+    pause = await prune.pause(connection)
+    await prune.run_once(connection)
+
+    assert pause == 0.0
+    assert await prune.pause(connection) == prune.interval
+    assert rows(database_url, "SELECT name FROM taskbell.queue") == []
 
 
 async def test_a_process_says_that_it_is_there_until_it_departs(

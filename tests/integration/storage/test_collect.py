@@ -11,6 +11,7 @@ from services.guarded import LOOPBACK
 from support.factories import make_tasks
 from support.hands import Hands, hands
 from support.stores import Stand, s3_environment
+from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.events import LeasesReaped
@@ -157,20 +158,23 @@ async def test_leases_are_reaped_while_the_storage_keeps_the_collector_waiting(
     with socket.socket() as silent:
         silent.bind((LOOPBACK, 0))
         silent.listen(100)
+        silent.settimeout(PATIENCE)
         endpoint = f"http://{LOOPBACK}:{silent.getsockname()[1]}"
         for variable, value in s3_environment(endpoint).items():
             monkeypatch.setenv(variable, value)
         storage = Storage.at("s3://bucket", inline_bytes=64, deadline=3600.0)
         caretaker = Caretaker(Database(database_url), reports, keep_days=7, storage=storage)
         caring = asyncio.ensure_future(caretaker.run())
-        # Once somebody connects, the collector waits for an answer that never comes.
-        client, _ = await asyncio.to_thread(silent.accept)
-        with client:
-            await _lose_a_lease(database_url)
-            await reports.some(LeasesReaped)
-        caring.cancel()
-        await asyncio.wait({caring})
-        await caretaker.close()
+        try:
+            # Once somebody connects, the collector waits for an answer that never comes.
+            client, _ = await asyncio.to_thread(silent.accept)
+            with client:
+                await _lose_a_lease(database_url)
+                await reports.some(LeasesReaped)
+        finally:
+            caring.cancel()
+            await asyncio.wait({caring})
+            await caretaker.close()
 
     assert reports.of(ObjectsNotCollected) == []
 

@@ -30,6 +30,8 @@ def build(parts: Parts, more: Sequence[Route] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url=None,  # it is one of our routes
         redirect_slashes=False,
+        # Its spans and logs would tell paths and queries as they were sent.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     routes = [*all_routes(parts), *more]
     routes.append(document.route(routes))
@@ -77,9 +79,9 @@ def _unrouted(routed: Sequence[Routed]) -> Callable[[Request, Exception], Awaita
 
     async def refuse(request: Request, error: Exception) -> Response:
         path: str = request.scope["path"]
-        known = [each for each in routed if each.path == path] or [
-            each for each in routed if each.path_regex.match(path)
-        ]
+        matching = [each for each in routed if each.path_regex.match(path)]
+        # A name of ours hides the ids that could stand in its place.
+        known = [each for each in matching if each.path == path] or matching
         if not known:
             raise Problem("not-found") from error
         methods = sorted({method for each in known for method in each.methods or ()})

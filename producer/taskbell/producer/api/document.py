@@ -175,11 +175,10 @@ def _links(routes: Sequence[Route]) -> dict[str, Any]:
 
 def _problems(each: Route) -> dict[str, Any]:
     """The problems this route can have, by status."""
-    names = {*each.operation.problems, *_EVERYWHERE}
+    sending = _SENDING if each.operation.body is not None else ()
+    names = {*each.operation.problems, *_EVERYWHERE, *sending}
     if each.scope is not None:
         names.update(_BUSY, _ADMITTED)
-    if each.operation.body is not None:
-        names.update(_SENDING)
     by_status: dict[str, list[Kind]] = {}
     for kind in KINDS.values():
         if kind.name in names:
@@ -188,14 +187,12 @@ def _problems(each: Route) -> dict[str, Any]:
 
 
 def _refusal(kinds: Sequence[Kind]) -> dict[str, Any]:
-    headers = dict(_REQUEST_ID)
-    if kinds[0].status in _LATER:
-        headers["Retry-After"] = {"schema": {"type": "integer"}, "description": "Seconds."}
+    later = _RETRY_AFTER if kinds[0].status in _LATER else {}
     examples = {kind.name: {"value": _example(kind)} for kind in kinds}
     document = {"schema": {"$ref": _REFERENCE + "Problem"}, "examples": examples}
     return {
         "description": "; ".join(kind.title for kind in kinds),
-        "headers": headers,
+        "headers": {**_REQUEST_ID, **later},
         "content": {PROBLEM_JSON: document},
     }
 
@@ -210,9 +207,8 @@ def _example(kind: Kind) -> dict[str, Any]:
     }
 
 
-_REQUEST_ID: Final[Mapping[str, Any]] = {
-    "X-Request-Id": {"schema": {"type": "string", "format": "uuid"}}
-}
+_REQUEST_ID: Final = {"X-Request-Id": {"schema": {"type": "string", "format": "uuid"}}}
+_RETRY_AFTER: Final = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _EVENT: Final[dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """An example of a JSON schema, made of the examples of its parts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _REFERENCE: Final = "#/components/schemas/"
@@ -25,7 +25,8 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     """
     if "properties" in schema:
         # A model may have inherited its example from one with fewer fields.
-        return _object(schema, schemas) | (schema.get("examples") or [{}])[0]
+        own: Sequence[dict[str, Any]] = schema.get("examples", ())
+        return _object(schema, schemas) | (own[0] if own else {})
     for told in ("examples", "enum"):
         if schema.get(told):
             return schema[told][0]

@@ -8,11 +8,11 @@ from taskbell.producer.api.cursor import Cursors
 from taskbell.producer.api.front import Traffic
 from taskbell.producer.api.gatekeeper import Gatekeeper
 from taskbell.producer.api.metrics import Metrics
+from taskbell.producer.api.registrar import Registrar
 from taskbell.producer.api.room import Room
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.producer.api.streams import Streams
 from taskbell.producer.api.watcher import Watcher
-from taskbell.producer.client import AsyncProducer
 from taskbell.shared.connections import Connections
 from taskbell.shared.events import Observer
 from taskbell.shared.sealing import Seals
@@ -26,7 +26,7 @@ class Parts:
     settings: ApiSettings
     connections: Connections
     gatekeeper: Gatekeeper
-    producer: AsyncProducer
+    producer: Registrar
     buckets: Buckets
     watcher: Watcher
     metrics: Metrics

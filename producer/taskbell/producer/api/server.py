@@ -16,9 +16,9 @@ from taskbell.producer.api.keys import make_gatekeeper
 from taskbell.producer.api.metrics import Metrics
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.protocol import protocol
+from taskbell.producer.api.registrar import Registrar
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.producer.api.watcher import Watcher
-from taskbell.producer.client import AsyncProducer
 from taskbell.producer.gate import Gate
 from taskbell.shared.connections import Connections
 from taskbell.shared.events import Event, Observer, RoleStarted, RoleStopped
@@ -86,9 +86,7 @@ def assemble(settings: ApiSettings, observe: Observer) -> Parts:
         connections=connections,
         gatekeeper=make_gatekeeper(settings, connections, observe_and_count),
         # Rates are taken from the buckets, which all replicas share.
-        producer=AsyncProducer(
-            seals=seals, storage=storage, admission=Gate.QUEUE
-        ),
+        producer=Registrar(seals=seals, storage=storage, admission=Gate.QUEUE),
         buckets=Buckets(connections),
         watcher=Watcher(connections, observe_and_count),
         metrics=metrics,

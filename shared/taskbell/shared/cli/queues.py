@@ -1,5 +1,6 @@
 """`taskbell queues`: see them, pause and resume them, hold and release their partitions."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -50,13 +51,21 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="queues")
 
 
-def list_many(*, output: Output = OutputFormat.TABLE, database_url: DatabaseUrl = None) -> None:
-    """List queues: what was decided about them and what was last measured."""
+def list_many(
+    *,
+    after: Annotated[str, typer.Option(metavar="QUEUE", help="Those behind this name.")] = "",
+    output: Output = OutputFormat.TABLE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """List queues by name, 1 000 at most: what was decided about them and last measured."""
 
     async def verb(connection: DedicatedConnection) -> list[Queue]:
-        return await queues.list_many(connection)
+        return await queues.list_many(connection, after=after)
 
-    show_many([fields_of(queue) for queue in ask(database_url, verb)], _LISTED, output)
+    found = ask(database_url, verb)
+    show_many([fields_of(queue) for queue in found], _LISTED, output)
+    if len(found) == queues.MOST_LISTED:
+        typer.echo(f"there may be more: --after {shlex.quote(found[-1].queue)}", err=True)
 
 
 def held(
@@ -178,8 +187,7 @@ def release(
 
     async def verb(connection: DedicatedConnection) -> Sequence[str]:
         if everything:
-            known = {each.queue: each.held for each in await queues.list_many(connection)}
-            require_yes(known.get(queue, 0), "release", yes=yes)
+            require_yes(await queues.count_held(connection, queue), "release", yes=yes)
         return await queues.release(connection, queue, partition_key, actor=who)
 
     released = ask(database_url, verb)

@@ -3,7 +3,7 @@
 import secrets
 from base64 import b64encode
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import typer
@@ -16,7 +16,8 @@ from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_one
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway, StorageAway
 from taskbell.shared.limits import OWNER_BYTES
-from taskbell.shared.resealing import BEGINNING, Counts, Resealing, remaining
+from taskbell.shared.remains import Remains, delete_unnamed, remaining
+from taskbell.shared.resealing import BEGINNING, Counts, Resealing
 from taskbell.shared.sealing import Seals
 from taskbell.shared.settings import Settings, sentence
 from taskbell.shared.storage import Storage
@@ -25,6 +26,7 @@ __all__ = ["create_owner_key", "erase_owner_key", "extend", "new_seal_key", "res
 
 _KEY_BYTES = 32
 _NO_RING = "no keys that seal: set TASKBELL_SEAL_KEYS or TASKBELL_SEAL_KEYS_FILE"
+_NOT_LOOKED = "objects were not looked for: TASKBELL_STORAGE_URL is not set"
 
 OwnerArgument = Annotated[str, typer.Argument(metavar="OWNER", help="Whose key it is.")]
 
@@ -104,40 +106,88 @@ def erase_owner_key(
     owner: OwnerArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Really.")] = False,
+    delete_objects: Annotated[
+        bool,
+        typer.Option(
+            "--delete-objects",
+            help="Delete first the owner's objects that it did not seal and that no task names; "
+            "whoever is submitting a large payload at that moment loses it.",
+        ),
+    ] = False,
     actor: Actor = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Erase an owner's key: all it sealed is unreadable for ever, wherever copies are."""
     _, storage = _parts(database_url)
+    if delete_objects and storage is None:
+        fail("no storage to delete from: set TASKBELL_STORAGE_URL", code=2)
 
-    async def verb(connection: DedicatedConnection) -> tuple[str | None, int]:
-        key_id = await owner_keys.key_of(connection, owner)
-        if key_id is None:
-            return None, 0
+    async def verb(connection: DedicatedConnection) -> _Erased:
         try:
-            left = await remaining(connection, storage, owner, key_id)
+            if await owner_keys.key_of(connection, owner) is not None and not yes:
+                fail(_warning(owner, await remaining(connection, storage, owner)), code=2)
+            return await _erase(
+                connection, storage, owner, delete_objects=delete_objects, actor=myself(actor)
+            )
         except StorageAway as error:
             fail(str(error))
-        if not yes:
-            fail(_warning(owner, left), code=2)
-        return await owner_keys.erase(connection, owner, actor=myself(actor)), left
 
-    key_id, left = ask(database_url, verb)
-    if key_id is None:
+    _tell(owner, ask(database_url, verb))
+
+
+class _Erased(NamedTuple):
+    key_id: str | None
+    deleted: int
+    left: Remains
+
+
+async def _erase(
+    connection: DedicatedConnection,
+    storage: Storage | None,
+    owner: str,
+    *,
+    delete_objects: bool,
+    actor: str,
+) -> _Erased:
+    if await owner_keys.key_of(connection, owner) is None:
+        return _Erased(None, 0, Remains(0, 0))
+    deleted = 0
+    if delete_objects and storage is not None:
+        deleted = await delete_unnamed(connection, storage, owner)
+    left = await remaining(connection, storage, owner)
+    return _Erased(await owner_keys.erase(connection, owner, actor=actor), deleted, left)
+
+
+def _tell(owner: str, erased: _Erased) -> None:
+    if erased.key_id is None:
         fail(f"owner {owner!r} has no key of its own")
-    typer.echo(f"{key_id} of owner {owner!r} is erased; processes forget it within 30 s")
-    if left:
-        fail(f"{left} payloads, results and errors were not sealed by it and stay readable")
+    typer.echo(f"{erased.key_id} of owner {owner!r} is erased; processes forget it within 30 s")
+    if erased.deleted:
+        typer.echo(f"{erased.deleted} objects that it had not sealed and no task named are deleted")
+    if erased.left.objects is None:
+        typer.echo(_NOT_LOOKED)
+    if erased.left:
+        fail(f"{_told(erased.left)} were not sealed by it and stay readable")
 
 
-def _warning(owner: str, left: int) -> str:
+def _warning(owner: str, left: Remains) -> str:
     warning = f"this makes what the key of owner {owner!r} sealed unreadable for ever"
     if left:
-        warning += (
-            f", and {left} payloads, results and errors are not sealed by it: seal them first "
-            "(taskbell keys reseal --clear --owner …)"
-        )
+        warning += f"; {_told(left)} are not sealed by it and would stay readable"
+    if left.pieces:
+        warning += "; seal those first by: taskbell keys reseal --clear --owner …"
+    if left.objects:
+        warning += "; delete the objects that no task names by --delete-objects"
+    if left.objects is None:
+        warning += f"; {_NOT_LOOKED}"
     return f"{warning}; repeat it with --yes"
+
+
+def _told(left: Remains) -> str:
+    told = [f"{left.pieces} payloads, results and errors"] if left.pieces else []
+    if left.objects:
+        told.append(f"{left.objects} objects that no task names")
+    return " and ".join(told)
 
 
 def _parts(database_url: str | None) -> tuple[Seals | None, Storage | None]:

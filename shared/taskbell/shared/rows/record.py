@@ -43,9 +43,15 @@ class Task(Row):
         Index(
             "task_correlation",
             "correlation_id",
-            "owner_id",
             "id",
             postgresql_where=text("correlation_id IS NOT NULL"),
+        ),
+        Index(
+            "task_owner_correlation",
+            "owner_id",
+            "correlation_id",
+            "id",
+            postgresql_where=text("owner_id <> '' AND correlation_id IS NOT NULL"),
         ),
         table(
             "The record of every task: one unit of work, one row, from enqueue to prune.",

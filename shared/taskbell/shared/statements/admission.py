@@ -129,6 +129,31 @@ def _asking(queues: str, buckets: str | None, owner: str) -> Asking:
     )
 
 
+LOOK = Statement(f"""
+WITH ask AS MATERIALIZED (
+    SELECT * FROM unnest(CAST(:owner_ids AS text[]), CAST(:key_hashes AS bytea[]),
+                         CAST(:queues AS text[]))
+    WITH ORDINALITY AS a(owner_id, key_hash, queue, n)
+), known AS MATERIALIZED (
+    SELECT a.n, i.task_id, i.request_hash
+    FROM ask a JOIN taskbell.idempotency i ON i.owner_id = a.owner_id AND i.key_hash = a.key_hash
+), shut AS MATERIALIZED (
+    SELECT q.name AS full_queue, q.depth, q.max_depth, q.drain_rate
+    FROM taskbell.queue q
+    WHERE q.name = ANY (ARRAY(SELECT a.queue FROM ask a WHERE a.n NOT IN (SELECT n FROM known)))
+      AND {_NO_ROOM}
+    ORDER BY q.name LIMIT 1
+)
+SELECT CAST(k.n - 1 AS integer) AS place, k.task_id, k.request_hash,
+       (SELECT CAST(to_jsonb(s) AS text) FROM shut s) AS shut
+FROM (SELECT) AS one LEFT JOIN known k ON true
+""")
+"""Look, before anything is stored for a birth, what would come of it.
+
+Answers a row for each place whose key is known, or one of nulls; in each ``shut``, the JSON of a
+``Verdict`` if the queue of a place that is not known is full.
+"""
+
 TAKE = Statement(f"""
 WITH bucket AS MATERIALIZED (
     SELECT r.scope, r.name, r.rate, r.burst, {_THERE} AS tokens, clock_timestamp() AS at

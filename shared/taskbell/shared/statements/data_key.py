@@ -9,6 +9,9 @@ WHERE k.owner_id = ANY (CAST(:owner_ids AS text[])) AND k.erased_at IS NULL
 """)
 """The keys in use; an owner without one is sealed for by the ring."""
 
+ALL_OF_OWNER = Statement("SELECT k.key_id FROM taskbell.data_key k WHERE k.owner_id = :owner_id")
+"""The one in use and those that were erased."""
+
 BY_IDS = Statement("""
 SELECT k.key_id, k.owner_id, k.wrapped FROM taskbell.data_key k
 WHERE k.key_id = ANY (CAST(:key_ids AS text[]))

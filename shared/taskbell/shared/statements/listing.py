@@ -11,19 +11,37 @@ EXAMINED: Final = 1000
 _COLUMNS: Final = """t.id AS task_id, t.type, t.queue, t.owner_id, t.status, t.priority, t.attempt_count AS attempts,
            t.max_attempts, t.partition_key, t.correlation_id, t.created_at, t.scheduled_at, t.started_at, t.finished_at"""
 
-# Each walks one index from :before on. The empty owner is written out where the index leaves it out,
-# or a plan for any parameter could not use the index.
+# Each walks one index from :before on, and no other: an index that begins with a name is walked by
+# comparing rows, for with "name = x" a plan for any parameter may prefer to walk all ids and to look
+# for the name, which takes for ever if the name is rare. The empty owner is written out where the
+# index leaves it out.
+_NAMED: Final = """taskbell.task d
+        WHERE (d.{name}, d.id) < (:{name}, CAST(:before AS uuid))
+          AND (d.{name}, d.id) >= (:{name}, CAST('00000000-0000-0000-0000-000000000000' AS uuid)){more}
+        ORDER BY d.{name} DESC, d.id DESC"""
+_OWNERS_NAMED: Final = """taskbell.task d
+        WHERE (d.owner_id, d.correlation_id, d.id) < (:owner_id, :correlation_id, CAST(:before AS uuid))
+          AND (d.owner_id, d.correlation_id, d.id)
+              >= (:owner_id, :correlation_id, CAST('00000000-0000-0000-0000-000000000000' AS uuid))
+          AND d.owner_id <> '' AND d.correlation_id IS NOT NULL
+        ORDER BY d.owner_id DESC, d.correlation_id DESC, d.id DESC"""
+_PLAIN: Final = "{table} d WHERE d.{key} < CAST(:before AS uuid) ORDER BY d.{key} DESC"
 _WALKS: Final = {
-    "task": "taskbell.task d WHERE d.id < CAST(:before AS uuid)",
-    "owner": "taskbell.task d WHERE d.owner_id = :owner_id AND d.owner_id <> '' AND d.id < CAST(:before AS uuid)",
-    "correlation": "taskbell.task d WHERE d.correlation_id = :correlation_id AND d.id < CAST(:before AS uuid)",
-    "owner's correlation": "taskbell.task d WHERE d.correlation_id = :correlation_id AND d.owner_id = :owner_id AND d.id < CAST(:before AS uuid)",
-    "outbox": "taskbell.outbox d WHERE d.task_id < CAST(:before AS uuid)",
-    "lease": "taskbell.lease d WHERE d.task_id < CAST(:before AS uuid)",
-    "dead_letter": "taskbell.dead_letter d WHERE d.task_id < CAST(:before AS uuid)",
+    "task": _PLAIN.format(table="taskbell.task", key="id"),
+    "owner": _NAMED.format(name="owner_id", more=" AND d.owner_id <> ''"),
+    "correlation": _NAMED.format(name="correlation_id", more=" AND d.correlation_id IS NOT NULL"),
+    "owner's correlation": _OWNERS_NAMED,
+    "outbox": _PLAIN.format(table="taskbell.outbox", key="task_id"),
+    "lease": _PLAIN.format(table="taskbell.lease", key="task_id"),
+    "dead_letter": _PLAIN.format(table="taskbell.dead_letter", key="task_id"),
 }
 _OF_TASK: Final = frozenset({"task", "owner", "correlation", "owner's correlation"})
 
+_ORDERS: Final = {
+    "owner": "t.owner_id DESC, ",
+    "correlation": "t.correlation_id DESC, ",
+    "owner's correlation": "t.owner_id DESC, t.correlation_id DESC, ",
+}
 _FILTERS: Final = {
     "owner_id": "t.owner_id = :owner_id",
     "status": "t.status = :status",
@@ -42,19 +60,21 @@ def page(walk: str, filters: frozenset[str]) -> Statement:
     behind it; a row without a task if it found none.
     """
     key = "id" if walk in _OF_TASK else "task_id"
-    walked = f"{_WALKS[walk]} ORDER BY d.{key} DESC"
+    walked = _WALKS[walk]
     source = (
         f"(SELECT d.* FROM {walked} LIMIT {EXAMINED}) t"
         if walk in _OF_TASK
         else f"(SELECT d.task_id FROM {walked} LIMIT {EXAMINED}) e JOIN taskbell.task t ON t.id = e.task_id"
     )
+    # In the order of the walk, which ends once the page is full.
+    order = _ORDERS.get(walk, "")
     kept = " AND ".join(_FILTERS[name] for name in sorted(filters)) or "true"
     return Statement(f"""
 WITH page AS MATERIALIZED (
     SELECT {_COLUMNS}
     FROM {source}
     WHERE {kept}
-    ORDER BY t.id DESC LIMIT CAST(:limit AS bigint) + 1
+    ORDER BY {order}t.id DESC LIMIT CAST(:limit AS bigint) + 1
 )
 SELECT edge.last, p.*
 FROM (SELECT CASE WHEN (SELECT count(*) FROM page) <= CAST(:limit AS bigint)

@@ -8,16 +8,32 @@ from taskbell.shared.statements.partition import hand_over
 KNOWN = Statement("SELECT q.name AS queue FROM taskbell.queue q ORDER BY q.name")
 
 OVERVIEW = Statement("""
+WITH page AS MATERIALIZED (
+    SELECT q.* FROM taskbell.queue q
+    WHERE q.name > CAST(:after AS text) ORDER BY q.name LIMIT :limit
+), running AS (
+    SELECT l.queue, count(*) AS leases FROM taskbell.lease l
+    WHERE l.queue IN (SELECT p.name FROM page p) GROUP BY l.queue
+), held AS (
+    SELECT h.queue, count(*) AS partitions FROM taskbell.held_partition h
+    WHERE h.queue IN (SELECT p.name FROM page p) GROUP BY h.queue
+)
 SELECT q.name AS queue, q.paused OR COALESCE(q.paused_until > clock_timestamp(), false) AS paused,
        CASE WHEN NOT q.paused AND q.paused_until > clock_timestamp() THEN q.paused_until END
            AS paused_until,
        q.on_dead, q.depth, q.oldest_age, q.drain_rate, q.measured_at,
-       (SELECT count(*) FROM taskbell.lease l WHERE l.queue = q.name) AS running,
-       (SELECT count(*) FROM taskbell.held_partition h WHERE h.queue = q.name) AS held,
-       q.max_depth
-FROM taskbell.queue q ORDER BY q.name
+       COALESCE(r.leases, 0) AS running, COALESCE(h.partitions, 0) AS held, q.max_depth
+FROM page q LEFT JOIN running r ON r.queue = q.name LEFT JOIN held h ON h.queue = q.name
+ORDER BY q.name
 """)
-"""A queue is known once it was measured or something was decided about it."""
+"""A page of the queues behind a name. One is known once it was measured or something was decided.
+
+What runs and what is held is counted once for all of them.
+"""
+
+COUNT_HELD = Statement(
+    "SELECT count(*) AS held FROM taskbell.held_partition h WHERE h.queue = :queue"
+)
 
 _PAUSED = "SELECT name AS subject, jsonb_build_object('until', paused_until) AS detail FROM changed"
 

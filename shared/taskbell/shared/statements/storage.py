@@ -23,3 +23,20 @@ WHERE o.written_at < clock_timestamp() - make_interval(secs => CAST(:keep AS flo
 
 A younger one may belong to a transaction that is not committed yet.
 """
+
+UNNAMED = Statement("""
+SELECT o.path
+FROM unnest(CAST(:task_ids AS uuid[]), CAST(:paths AS text[])) AS o(task_id, path)
+WHERE NOT EXISTS (
+    SELECT FROM taskbell.task t
+    WHERE t.id = o.task_id
+      AND (split_part(t.payload_location, '#', 1) = o.path
+           OR split_part(t.result_location, '#', 1) = o.path))
+  AND o.path NOT IN (
+    SELECT split_part(t.payload_location, '#', 1) FROM taskbell.task t
+    WHERE t.owner_id = :owner_id AND t.payload_location LIKE 'client/%')
+""")
+"""Of these objects of one owner the ones that no row names.
+
+The name of an object that we wrote tells its task; that of a client's does not.
+"""

@@ -142,15 +142,22 @@ RETURNING listener_id, set_config('synchronous_commit', 'off', true)
 FORGET_QUEUES = Statement("""
 WITH idle AS MATERIALIZED (
     SELECT q.name FROM taskbell.queue q
-    WHERE q.measured_at < clock_timestamp() - make_interval(secs => :keep)
+    WHERE q.measured_at < clock_timestamp() - interval '1 hour'
       AND q.depth = 0 AND q.drain_rate = 0 AND q.settled = q.measured_settled
       AND NOT q.paused AND q.on_dead = 'continue'
       AND num_nonnulls(q.paused_until, q.max_depth, q.max_running, q.rate_limit, q.rate_burst) = 0
-    FOR UPDATE SKIP LOCKED
+      AND NOT EXISTS (SELECT FROM taskbell.outbox o WHERE o.queue = q.name AND NOT o.parked)
+      AND NOT EXISTS (SELECT FROM taskbell.outbox o WHERE o.queue = q.name AND o.parked)
+      AND NOT EXISTS (SELECT FROM taskbell.held_partition h WHERE h.queue = q.name)
+      AND q.name NOT IN (SELECT l.queue FROM taskbell.lease l)
+    LIMIT :batch FOR UPDATE SKIP LOCKED
 )
 DELETE FROM taskbell.queue q WHERE q.name = ANY (ARRAY(SELECT name FROM idle))
 RETURNING q.name, set_config('synchronous_commit', 'off', true)
 """)
-"""Queues for which nobody set anything and in which nothing happened for ``keep`` seconds."""
+"""Queues that are empty, for which nobody set anything and in which nothing happened for an hour.
+
+Whoever names queues freely would else fill the table. One comes back with its next task.
+"""
 
 DEPART = Statement("DELETE FROM taskbell.worker WHERE worker_id = :worker_id RETURNING worker_id")

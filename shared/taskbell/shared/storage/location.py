@@ -59,6 +59,7 @@ class Found(NamedTuple):
     path: str
     written_at: datetime
     """By the store's clock."""
+    size: int
 
 
 def owner_segment(owner_id: str) -> str:

@@ -1,7 +1,7 @@
 """Objects under one root, each call with a deadline."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, Self, TypeVar
@@ -10,23 +10,22 @@ from uuid import UUID
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.limits import STORED_BYTES
 from taskbell.shared.storage.disk import flush
-from taskbell.shared.storage.location import Found, Location, Stored
+from taskbell.shared.storage.location import Location, Stored
 from taskbell.shared.storage.opening import open_store
-from taskbell.shared.storage.troubles import ROOT_MISSING, Asking
+from taskbell.shared.storage.places import Places
+from taskbell.shared.storage.troubles import ROOT_MISSING
 
 if TYPE_CHECKING:  # an extra, loaded by those alone who set up a storage
     from obstore.store import ObjectStore
 
-_KINDS: Final[tuple[Stored, ...]] = ("payload", "result")
 _MARK: Final = "taskbell"
-_CHUNK: Final = 1000
 _ASIDE_BYTES: Final = 1024 * 1024
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Storage:
+class Storage(Places):
     """Every call ends within ``deadline`` seconds; blocking on a directory is as slow as its disk.
 
     Raises ``StorageAway``; reading also ``Unreadable`` ("missing", "changed").
@@ -39,10 +38,8 @@ class Storage:
         self, store: "ObjectStore", root: Path | None, *, inline_bytes: int, deadline: float
     ) -> None:
         """``root``: the directory, if the storage is one."""
+        super().__init__(store, root, deadline)
         self.inline_bytes = inline_bytes
-        self._store: Any = store  # its typing knows no store that may be any of them
-        self._root = root
-        self._asking = Asking(deadline)
 
     @classmethod
     def at(cls, url: str, *, inline_bytes: int, deadline: float = 30.0) -> Self:
@@ -98,14 +95,8 @@ class Storage:
     async def beginning(self, location: str, length: int) -> bytes:
         """Return the first bytes of an object, unverified."""
         wanted = _read(location)
-        taken = min(length, wanted.size)
-        if not taken:
-            return b""
-        try:
-            async with self._asking.bounded("read"):
-                return bytes(await self._store.get_range_async(wanted.path, start=0, length=taken))
-        except FileNotFoundError:
-            await self._miss()
+        found = await self.head(wanted.path, min(length, wanted.size))
+        return await self._miss() if found is None else found
 
     async def link(self, location: str, seconds: int) -> str | None:
         """Sign a link to an object; None where the store, or our right to it, signs nothing."""
@@ -136,41 +127,6 @@ class Storage:
         if size != wanted.size:
             raise ValueError("not as long as it says")
         return wanted
-
-    async def listed(self, after: str, limit: int) -> list[Found]:
-        """Give the next payloads and results behind the path ``after``, in the paths' order."""
-        found: list[Found] = []
-        try:
-            async with self._asking.bounded("list"):
-                for kind in _KINDS:
-                    if after < f"{kind}0" and len(found) < limit:  # "0" follows "/"
-                        offset = after if after.startswith(f"{kind}/") else None
-                        found += await self._page(kind, offset, limit - len(found))
-        except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
-        return found
-
-    async def _page(self, kind: Stored, offset: str | None, limit: int) -> list[Found]:
-        page: list[Found] = []
-        async for chunk in self._store.list(kind, offset=offset, chunk_size=_CHUNK):
-            page += [Found(each["path"], each["last_modified"]) for each in chunk]
-            # A directory gives its files as they come; the others have an order to end in.
-            page = sorted(page)[:limit]
-            if len(page) == limit and self._root is None:
-                break
-        return page
-
-    async def delete(self, paths: Sequence[str]) -> None:
-        """Delete objects; those that are gone already are fine."""
-        async with self._asking.bounded("delete"):
-            try:
-                await self._store.delete_async(list(paths))
-            except FileNotFoundError:  # and nobody says which, nor what became of the others
-                for path in paths:
-                    try:
-                        await self._store.delete_async(path)
-                    except FileNotFoundError:
-                        continue
 
     async def belongs_to(self, name: str) -> bool:
         """Mark the root as this database's, unless it is marked; whether it is its now."""

@@ -101,11 +101,11 @@ _CANCEL: Final = Operation(
         200: ("The task is cancelled.", Cancelling),
         202: ("Its handler is told, and may still complete first.", Cancelling),
     },
-    problems=["not-found", "too-late", "rate-limited", "overloaded"],
+    problems=["not-found", "too-late", "invalid-task", "rate-limited", "overloaded"],
 )
 _REDRIVE: Final = Operation(
     summary="Let a failed task run again, with a fresh budget of tries",
     tag="Tasks",
     answers={200: ("The task waits.", Redriven)},
-    problems=["not-found", "not-failed"],
+    problems=["not-found", "not-failed", "invalid-task"],
 )

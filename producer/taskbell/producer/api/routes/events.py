@@ -153,6 +153,6 @@ _EVENTS: Final = Operation(
         200: ("`state` for each state (the task, without its result), then `end`.", None),
         204: ("The known state is the task's final one.", None),
     },
-    problems=["not-found", "rate-limited", "overloaded"],
+    problems=["not-found", "invalid-task", "rate-limited", "overloaded"],
     media=_MEDIA,
 )

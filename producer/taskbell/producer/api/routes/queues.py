@@ -38,8 +38,8 @@ class _Lanes:
 
     async def list_many(self, request: Request, principal: Principal) -> Response:
         del principal
-        query.given(request, ())
-        found = await queues.list_many(self._parts.connections)
+        after = query.name(query.given(request, {"after"}), "after") or ""
+        found = await queues.list_many(self._parts.connections, after=after)
         return answer({"queues": [asdict(each) for each in found]})
 
     async def pause(self, request: Request, principal: Principal) -> Response:
@@ -75,7 +75,16 @@ def _named(request: Request) -> str:
 _LIST: Final = Operation(
     summary="Every queue that was measured, or about which something was decided",
     tag="Queues",
-    answers={200: ("The queues, by name.", Queues)},
+    parameters=[
+        {
+            "name": "after",
+            "in": "query",
+            "description": "Those behind this name: of the last queue of a full list.",
+            "schema": {"type": "string", "pattern": "^[ -~]{1,200}$"},
+        }
+    ],
+    answers={200: (f"The queues, by name; {queues.MOST_LISTED} at most.", Queues)},
+    problems=["invalid-task"],
 )
 _PAUSE: Final = Operation(
     summary="Let nothing of a queue be claimed; what runs goes on",
@@ -89,16 +98,17 @@ _PAUSE: Final = Operation(
         }
     ],
     answers={200: ("The queue is paused.", Paused)},
-    problems=["not-found"],
+    problems=["not-found", "invalid-task"],
 )
 _RESUME: Final = Operation(
     summary="Let a queue be claimed again, at once",
     tag="Queues",
     answers={200: ("The queue goes on.", Resumed)},
-    problems=["not-found", "not-paused"],
+    problems=["not-found", "not-paused", "invalid-task"],
 )
 _WORKERS: Final = Operation(
     summary="The processes that said they are there",
     tag="Queues",
     answers={200: ("The workers, by role and name.", Workers)},
+    problems=["invalid-task"],
 )

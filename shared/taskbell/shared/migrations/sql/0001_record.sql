@@ -45,7 +45,9 @@ CREATE TABLE taskbell.task (
         autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 10000);
 -- For lists; they name only what never changes, so that claims and settlements stay HOT.
 CREATE INDEX task_owner ON taskbell.task (owner_id, id) WHERE owner_id <> '';
-CREATE INDEX task_correlation ON taskbell.task (correlation_id, owner_id, id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX task_correlation ON taskbell.task (correlation_id, id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX task_owner_correlation ON taskbell.task (owner_id, correlation_id, id)
+    WHERE owner_id <> '' AND correlation_id IS NOT NULL;
 COMMENT ON TABLE taskbell.task IS 'The record of every task: one unit of work, one row, from enqueue to prune.';
 COMMENT ON COLUMN taskbell.task.id IS 'UUIDv7 minted by the producer, so that id order is time order.';
 COMMENT ON COLUMN taskbell.task.owner_id IS 'Whose task it is: the isolation boundary.';
