@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # an extra, loaded by those alone who seal
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES: Final = 32
+HEAD_BYTES: Final = 64
+"""As much of an envelope as tells that it is one, and its key."""
 KEY_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
 _VERSION: Final = b"\x01\x01"
@@ -128,6 +130,11 @@ def from_text(text: str) -> bytes | None:
     if not _TEXT.fullmatch(written) or len(written) % 4 == 1:
         return None
     return urlsafe_b64decode(written + "=" * (-len(written) % 4))
+
+
+def is_sealed(body: bytes) -> bool:
+    """Whether this is an envelope; of a long one its first ``HEAD_BYTES`` do."""
+    return Envelope.read(body[:HEAD_BYTES]) is not None
 
 
 def key_id_of(sealed: bytes | str) -> str | None:
