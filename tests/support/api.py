@@ -51,6 +51,10 @@ class Doorman:
         self._known[name] = principal
         return {"Authorization": name}
 
+    def forget(self, principal: Principal) -> None:
+        """Admit this principal no more."""
+        self._known = {name: known for name, known in self._known.items() if known != principal}
+
     async def admit(self, request: Request, scope: Scope) -> Principal:
         """Return the principal of the header, if it may."""
         principal = self._known.get(request.headers.get("authorization", ""))
@@ -59,6 +63,9 @@ class Doorman:
         if not principal.may(scope):
             raise Problem("forbidden")
         return principal
+
+    async def at_rest(self) -> None:
+        """Nothing is done behind anybody's back."""
 
 
 @dataclass

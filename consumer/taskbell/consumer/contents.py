@@ -33,7 +33,7 @@ from taskbell.shared.lifecycle import (
 )
 from taskbell.shared.limits import RESULT_BYTES, STORED_BYTES
 from taskbell.shared.outage import Outage, without_values
-from taskbell.shared.sealing import Kind, Seals, TaskSeal, key_id_of
+from taskbell.shared.sealing import Kind, Seals, TaskSeal, is_sealed
 from taskbell.shared.statements import content
 from taskbell.shared.storage import Storage
 
@@ -141,7 +141,7 @@ class Contents:
 
     def _read(self, lease: Lease, body: bytes) -> object:
         ours = lease.apart is not None and lease.apart.sealed is not None
-        if ours or key_id_of(body) is not None:
+        if ours or is_sealed(body):
             if self.seals is None:
                 raise ContentUnavailable("the payload is sealed: set TASKBELL_SEAL_KEYS")
             body = self.seals.open(Kind.PAYLOAD, lease.task_id, lease.context.owner_id, body)

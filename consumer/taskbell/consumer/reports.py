@@ -16,6 +16,7 @@ from taskbell.shared.events import (
     TaskSettled,
 )
 from taskbell.shared.lifecycle import Completed, Diagnosis, Failed, Outcome, Rejected
+from taskbell.shared.sealing import SEALED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def _tellable(lease: Lease, diagnosis: Diagnosis) -> Diagnosis:
     """Leave out the texts of a task that is sealed for."""
     if lease.told.seal is None:
         return diagnosis
-    return Diagnosis(diagnosis.error_class, diagnosis.fingerprint, "(sealed)", "")
+    return Diagnosis(diagnosis.error_class, diagnosis.fingerprint, SEALED, "")
 
 
 def _ignored(outcome: Outcome | None) -> Diagnosis | None:

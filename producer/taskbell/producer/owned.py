@@ -15,12 +15,11 @@ from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.listing import Page, Wanted
-from taskbell.shared.sealing.envelope import is_sealed
+from taskbell.shared.sealing import Kind, Seals, is_sealed, opened_text
 from taskbell.shared.tasks import Kept
 from taskbell.shared.whereabouts import Whereabouts
 
-if TYPE_CHECKING:  # their libraries are extras
-    from taskbell.shared.sealing import Seals
+if TYPE_CHECKING:  # its library is an extra
     from taskbell.shared.storage import Storage
 
 ALL = Wanted()
@@ -71,10 +70,10 @@ class OwnerClient:
     async def find(self, task_id: UUID) -> Whereabouts | None:
         """Return where the task is and what it waits for; None if this owner has no such task.
 
-        An error that is sealed is opened if the client can, and says why not otherwise.
+        An error that is sealed is opened if the client can, and otherwise says so, or why not.
         """
         found = await tasks.find(self._connections, task_id, owner_id=self.owner_id)
-        if found is None or found.error_message is None or self._seals is None:
+        if found is None or found.error_message is None:
             return found
         return replace(found, error_message=await self._opened_text(task_id, found.error_message))
 
@@ -127,20 +126,15 @@ class OwnerClient:
         return kept.value if sealed is None else json.loads(await self._unsealed(task_id, sealed))
 
     async def _unsealed(self, task_id: UUID, sealed: bytes) -> bytes:
-        from taskbell.shared.sealing import Kind  # noqa: PLC0415 - its library is an extra
-
         if self._seals is None:
             raise Unreadable("key unknown")
         await self._seals.learn(self._connections, sealed=[sealed])
         return self._seals.open(Kind.RESULT, task_id, self.owner_id, sealed)
 
     async def _opened_text(self, task_id: UUID, text: str) -> str | None:
-        from taskbell.shared.sealing import Kind  # noqa: PLC0415 - its library is an extra
-
-        if self._seals is None:
-            return text
-        await self._seals.learn(self._connections, sealed=[text])
-        return self._seals.open_text(Kind.ERROR, task_id, self.owner_id, text)
+        if self._seals is not None:
+            await self._seals.learn(self._connections, sealed=[text])
+        return opened_text(self._seals, Kind.ERROR, task_id, self.owner_id, text)
 
     async def close(self) -> None:
         """Close the connections."""

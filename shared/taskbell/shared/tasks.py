@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from taskbell.shared.connections import Runner
+from taskbell.shared.sealing import SEALED
 from taskbell.shared.statements import cancel, task
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -33,7 +34,7 @@ async def payload_of(runner: Runner, task_id: UUID, *, owner_id: str | None = No
         raise LookupError(f"there is no task {task_id}")
     (row,) = rows
     if row.sealed:
-        return "(sealed)"
+        return SEALED
     return row.payload if row.location is None else f"(at {row.location})"
 
 

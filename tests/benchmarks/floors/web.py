@@ -80,13 +80,13 @@ class Pool:
     """As few lines as a pool of connections can have."""
 
     def __init__(self) -> None:
-        self._free: asyncio.LifoQueue[AsyncConnection[Any]] = asyncio.LifoQueue()
+        self._free: asyncio.LifoQueue[AsyncConnection[dict[str, Any]]] = asyncio.LifoQueue()
 
     async def open(self) -> None:
         """Open all of them."""
         for _ in range(CONNECTIONS):
             self._free.put_nowait(
-                await AsyncConnection.connect(
+                await AsyncConnection[dict[str, Any]].connect(
                     conninfo(os.environ["TASKBELL_DATABASE_URL"]),
                     autocommit=True,
                     prepare_threshold=0,
@@ -95,7 +95,7 @@ class Pool:
             )
 
     @asynccontextmanager
-    async def one(self) -> AsyncGenerator[AsyncConnection[Any]]:
+    async def one(self) -> AsyncGenerator[AsyncConnection[dict[str, Any]]]:
         """One of them, for a while."""
         taken = await self._free.get()
         try:

@@ -3,16 +3,19 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from support.api import Api
 from support.hands import session
 from support.waiting import PATIENCE
 from support.workers import rows
+from taskbell.producer.api.gatekeeper import BearerGatekeeper
 from taskbell.producer.api.keys import ApiKeys, KeyUseUnwritten
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.api.server import close
 from taskbell.shared import access
 from taskbell.shared.access import Grant, NewKey, new_key
 from taskbell.shared.connections import Connections
@@ -319,3 +322,26 @@ async def test_a_scope_of_a_newer_version_allows_nothing(
 
     assert principal is not None
     assert principal.scopes == {Scope.READ}
+
+
+async def test_last_uses_are_written_before_a_process_that_ends_closes_its_connections(
+    api: Api, runner: Counted, database_url: str
+) -> None:
+    key, late = await made(runner), asyncio.Event()
+
+    class Late(Counted):
+        async def run(self, statement: Statement, **parameters: object) -> Rows:
+            if statement is statements.TOUCH:
+                await late.wait()
+            return await super().run(statement, **parameters)
+
+    keys = Late(runner.connections).judge()
+    await keys.principal_of(key.text)
+    parts = replace(api.parts, gatekeeper=BearerGatekeeper(keys, None))
+    closing = asyncio.ensure_future(close(parts))
+    await asyncio.sleep(0)
+    late.set()
+    await closing
+
+    (row,) = rows(database_url, "SELECT last_used_at FROM taskbell.api_key")
+    assert row.last_used_at is not None

@@ -220,6 +220,9 @@ async def test_what_cannot_be_opened_says_why(database_url: str, tmp_path: Path)
             await alice.result(ids[0])
         with pytest.raises(StorageAway, match="this client has no storage"):
             await alice.result(ids[2])
+        found = await alice.find(ids[0])
+        assert found is not None
+        assert found.error_message == "(sealed)"
     async with OwnerClient(database_url, "alice", seals=other, storage=storage) as alice:
         with pytest.raises(Unreadable, match="key unknown"):
             await alice.result(ids[0])

@@ -253,7 +253,7 @@ def dripping(handler: BaseHTTPRequestHandler) -> None:
 async def test_an_answer_that_does_not_end_is_not_waited_for(
     issuer: IssuerServer, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskbell.producer.api.issuer._DEADLINE", 1.0)
+    monkeypatch.setattr("taskbell.producer.api.trusted.DEADLINE", 1.0)
     issuer.answers["/.well-known/openid-configuration"] = dripping
 
     with pytest.raises(Problem) as caught:

@@ -177,6 +177,56 @@ async def test_a_head_in_many_pieces_is_counted_together(api: Api) -> None:
         assert (await client.answer())[0] == 431
 
 
+CHUNKED = b'f\r\n{"type":"noop"}\r\n'
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"".join(b"X-%d: %s\r\n" % (n, b"x" * 1000) for n in range(600)), b"X: " + b"x" * 600_000],
+    ids=["many", "one"],
+)
+async def test_trailers_that_do_not_end_are_refused(api: Api, endless: bytes) -> None:
+    async with served(api) as port, _connected(api, port) as client:
+        await client.head("Transfer-Encoding: chunked")
+        try:
+            await client.send(CHUNKED + b"0\r\n" + endless)
+        except ConnectionError:  # refused while it still sent
+            return
+
+        status, _, body = await client.answer()
+
+        assert status == 431
+        assert b"urn:taskbell:problem:header-too-large" in body
+        assert await client.is_closed()
+
+
+async def test_an_extension_of_a_chunk_that_does_not_end_is_refused(api: Api) -> None:
+    async with served(api) as port, _connected(api, port) as client:
+        await client.head("Transfer-Encoding: chunked")
+        try:
+            await client.send(b"f;x=" + b"x" * 600_000)
+        except ConnectionError:
+            return
+
+        assert (await client.answer())[0] == 431
+
+
+async def test_a_trailer_is_no_header(api: Api) -> None:
+    trailer = b"0\r\nIdempotency-Key: late\r\nContent-Type: text/plain\r\n\r\n"
+    key = api.doorman.header_of(ALICE)["Authorization"]
+    head = (
+        f"POST /tasks HTTP/1.1\r\nHost: api\r\nAuthorization: {key}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    async with served(api) as port, _connected(api, port) as client:
+        statuses: list[int] = []
+        for _ in range(2):
+            await client.send(head.encode() + CHUNKED + trailer)
+            statuses.append((await client.answer())[0])
+
+    assert statuses == [201, 201]  # with the key the second would be known
+
+
 async def test_requests_that_follow_at_once_are_answered_in_order(api: Api) -> None:
     body = b'{"type":"noop","payload":"' + b"x" * 50_000 + b'"}'
     async with served(api) as port, _connected(api, port) as client:

@@ -5,18 +5,24 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
+import httpx2
 import pytest
 
-from support.api import ADMIN, ALICE, BOB, MakeApi
+from services.guarded import LOOPBACK
+from support.api import ADMIN, ALICE, BOB, MakeApi, served
 from support.factories import make_tasks
 from support.hands import hands
 from support.sealed_tasks import PAYLOAD, RESULT, make_sealed, ring, seals_of
 from support.stores import Stand, http
+from support.waiting import PATIENCE
 from support.workers import rows
+from taskbell.producer.api.front import RequestFailed
+from taskbell.producer.api.problems import KINDS
 from taskbell.shared import owner_keys
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.storage import Location
 
+MIB = 1024 * 1024
 LARGE = b'{"n": "' + b"x" * 70_000 + b'"}'
 
 
@@ -112,6 +118,47 @@ async def test_a_file_is_handed_out_by_the_interface_itself(
     assert (answer.status_code, answer.content) == (200, LARGE)
 
 
+async def test_more_contents_than_fit_into_memory_are_told_to_come_back(
+    file_stand: Stand, database_url: str, make_api: MakeApi
+) -> None:
+    apart, _ = await stored(file_stand, database_url)
+    api = make_api(storage_url=file_stand.url, api_content_bytes=MIB)
+    room = api.parts.room
+
+    taken = await room.take(MIB)
+    refused = [
+        await api.client.get(f"/tasks/{each}/payload") for each in (apart, alices(database_url))
+    ]
+    room.give(taken)
+    answered = await api.client.get(f"/tasks/{apart}/payload")
+
+    for answer in refused:
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:taskbell:problem:overloaded"
+        assert int(answer.headers["retry-after"]) > 0
+    assert answered.content == LARGE
+    assert room.free == MIB
+
+
+async def test_a_content_has_its_room_until_its_reader_has_it(
+    file_stand: Stand, database_url: str, make_api: MakeApi
+) -> None:
+    size = 32 * MIB  # more than the system's buffers take
+    task_id, _ = await stored(file_stand, database_url, b"1" * size)
+    api = make_api(storage_url=file_stand.url)
+    room = api.parts.room
+    whole = room.free
+    async with served(api) as port, httpx2.AsyncClient(timeout=PATIENCE) as client:
+        url = f"http://{LOOPBACK}:{port}/tasks/{task_id}/payload"
+        async with client.stream("GET", url, headers=api.doorman.header_of(ALICE)) as answer:
+            meanwhile = room.free
+            read = sum([len(piece) async for piece in answer.aiter_bytes()])
+
+    assert read == size
+    assert meanwhile == whole - size
+    assert room.free == whole
+
+
 async def _answers(api: Any, task_id: UUID) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for of in ("payload", "result"):
@@ -153,7 +200,7 @@ async def test_anothers_content_is_not_found_whether_or_not_it_is_there(
     assert ALICE.owner_id != BOB.owner_id
 
 
-async def test_a_missing_or_changed_object_is_told_without_its_content(
+async def test_a_missing_or_changed_object_is_told_to_operators_alone(
     stand: Stand, database_url: str, make_api: MakeApi
 ) -> None:
     missing, gone = await stored(stand, database_url)
@@ -168,8 +215,9 @@ async def test_a_missing_or_changed_object_is_told_without_its_content(
 
     for task_id, reason in ((missing, "missing"), (changed, "changed")):
         answer = await api.client.get(f"/tasks/{task_id}/payload")
-        assert answer.status_code == 500
-        assert reason in answer.json()["detail"]
+        assert (answer.status_code, answer.json()["detail"]) == (500, KINDS["internal"].title)
+        told = [each for each in api.events if isinstance(each, RequestFailed)]
+        assert (told[-1].error_class, told[-1].reason) == ("Unreadable", reason)
 
 
 async def test_a_storage_that_is_away_or_not_set_is_503(

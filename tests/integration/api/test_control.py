@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from integration.api.callers import failed, problem, shape, submit
-from support.api import ALICE, BOB, Api
+from support.api import ALICE, BOB, Api, MakeApi
 from support.hands import Hands, session, settling
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
@@ -90,6 +90,37 @@ async def test_a_wait_ends_although_the_task_does_not(api: Api, worker: Hands) -
     told = await cancel(api.client, task_id, wait=1)
 
     assert (told.status_code, told.json()["answer"]) == (202, "requested")
+
+
+async def test_who_waits_is_counted_among_the_streams_and_not_among_the_requests(
+    make_api: MakeApi, database_url: str, worker: Hands
+) -> None:
+    api = make_api(api_in_flight=1, api_streams=2, api_owner_streams=1)
+    task_id, waiting = await submit(api.client), await submit(api.client)
+    (lease,) = await worker.claim_ids([task_id])
+    cancelling = asyncio.create_task(cancel(api.client, task_id, wait=30))
+    # Looked at from another thread, and through no request.
+    traffic = api.parts.traffic
+    await asyncio.to_thread(
+        wait_until, "it waits",
+        lambda: rows(database_url, "SELECT 1 FROM taskbell.lease WHERE cancel_requested")
+        and not traffic.in_flight,
+    )  # fmt: skip
+
+    served = await api.client.get(f"/tasks/{task_id}")
+    refused = await cancel(api.client, waiting, wait=1)
+    others = await cancel(api.as_(BOB), waiting, wait=1)
+    streams = api.parts.metrics.streams
+    await worker.settle(task_id, lease.attempt, "cancelled")
+
+    assert served.status_code == 200
+    assert (refused.status_code, problem(refused)) == (429, "rate-limited")
+    assert int(refused.headers["retry-after"]) > 0
+    assert task_of(database_url, waiting).status == "PENDING"  # nothing was done
+    assert problem(others) == "not-found"
+    assert streams == 1
+    assert (await cancelling).json()["answer"] == "cancelled"
+    assert (api.parts.metrics.streams, traffic.in_flight) == (0, 0)
 
 
 @pytest.mark.parametrize("wait", ["-1", "31", "1.5", "x", ""])

@@ -132,6 +132,10 @@ async def test_sealed_errors_are_opened_for_their_owner_and_named_so_without_the
     assert await errors(blind, ALICE) == ["(sealed)"] * 4
     stream = (await api.client.get(f"/tasks/{task_id}/events")).text
     assert "the canary sings" in stream
+    blind_stream = (await blind.client.get(f"/tasks/{task_id}/events")).text
+    for told, error in ((api, "the canary sings"), (blind, "(sealed)")):
+        assert (await told.client.get(f"/tasks/{task_id}")).json()["error"] == error
+    assert '"error":"(sealed)"' in blind_stream
 
 
 async def test_many_are_redriven_by_name_or_by_what_they_share_at_a_rate(

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
+from starlette.requests import Request
 
 from integration.api.callers import Stream, problem, shape, stream, submit
 from services import Postgres
@@ -13,6 +14,9 @@ from services.guarded import LOOPBACK
 from support.api import ALICE, BOB, Api, MakeApi, open_api, served
 from support.hands import Hands, hands
 from support.waiting import wait_until
+from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.routes import events
 from taskbell.shared.database import Rows
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.statement import Statement
@@ -126,6 +130,24 @@ async def test_more_streams_than_there_may_be_are_told_to_come_back(make_api: Ma
     assert int(refused.headers["retry-after"]) > 0
 
 
+async def test_one_owner_cannot_have_all_the_streams(make_api: MakeApi) -> None:
+    api = make_api(api_streams=2, api_owner_streams=1, api_stream_seconds=30)
+    task_id, bobs = await submit(api.client), await submit(api.as_(BOB))
+    async with caller(api) as client:
+        theirs = api.doorman.header_of(BOB)
+        async with stream(client, task_id) as following:
+            await following.state()
+            refused = await client.get(f"/tasks/{task_id}/events")
+            headers = await client.head(f"/tasks/{bobs}/events", headers=theirs)
+            async with client.stream("GET", f"/tasks/{bobs}/events", headers=theirs) as others:
+                assert others.status_code == 200
+
+    assert (refused.status_code, problem(refused)) == (429, "rate-limited")
+    assert int(refused.headers["retry-after"]) > 0
+    assert headers.status_code == 200  # and holds no place
+    assert api.parts.metrics.streams == 0
+
+
 async def test_a_stream_ends_after_its_time_without_saying_that_the_task_did(
     make_api: MakeApi,
 ) -> None:
@@ -136,6 +158,53 @@ async def test_a_stream_ends_after_its_time_without_saying_that_the_task_did(
 
     assert [event.name for event in events] == ["state"]
     assert api.parts.metrics.streams == 0
+
+
+async def test_a_stream_tells_nothing_more_to_whom_may_not_read_any_more(
+    api: Api, client: httpx2.AsyncClient, worker: Hands
+) -> None:
+    task_id = await submit(client)
+    async with stream(client, task_id) as following:
+        await following.state()
+        api.doorman.forget(ALICE)
+        await worker.claim()
+
+        assert await following.rest() == []
+
+
+async def test_a_quiet_stream_of_who_may_not_read_any_more_ends_at_a_beat(
+    api: Api, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_BEAT_SECONDS", 0.1)
+    task_id = await submit(client)
+    async with stream(client, task_id) as following:
+        await following.state()
+        api.doorman.forget(ALICE)
+
+        assert await following.rest() == []
+
+
+async def test_a_stream_goes_on_while_nobody_can_say_whether_it_may(
+    api: Api, client: httpx2.AsyncClient, worker: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(events, "_AGAIN_SECONDS", 0.1)
+    task_id = await submit(client)
+    admit, away = api.doorman.admit, [DatabaseAway("gone"), Problem("issuer-away")] * 5
+
+    async def sometimes(request: Request, scope: Scope) -> Principal:
+        if request.url.path.endswith("/events") and away:
+            raise away.pop()
+        return await admit(request, scope)
+
+    async with stream(client, task_id) as following:
+        await following.state()
+        monkeypatch.setattr(api.doorman, "admit", sometimes)
+        await worker.complete(await worker.claim())
+        states = await told(following)
+
+    assert states[-1] == "COMPLETED"
+    assert not away
 
 
 async def test_streams_end_when_the_process_stops_and_none_begins_after(

@@ -10,12 +10,15 @@ import pytest
 from jsonschema_rs import validator_for
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Message
 
 from services import Postgres
 from support.api import ALICE, Api, MakeApi, open_api, served
+from support.waiting import PATIENCE
 from taskbell.producer.api.front import RequestFailed, RequestServed
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS
+from taskbell.producer.api.protocol import _BoundedProtocol
 from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.database import conninfo
 
@@ -150,6 +153,59 @@ async def test_what_nobody_foresaw_is_answered_without_its_text(make_api: MakeAp
     assert (failed.error_class, failed.route) == ("KeyError", "/failing")
     assert failed.where.startswith("test_frame.py:")
     assert "a secret" not in repr(api.events)
+
+
+@pytest.mark.parametrize("size", [0, 65536, 65537, 200_000])
+async def test_a_large_body_is_sent_in_pieces(make_api: MakeApi, size: int) -> None:
+    body = b"".join(b"%06d\n" % n for n in range(30_000))[:size]
+
+    async def answer(request: Request, principal: Principal) -> Response:
+        del request, principal
+        return Response(body)
+
+    api = make_api(more=[Route("GET", "/large", None, answer, Operation("Answer", "Tests"))])
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/large", "raw_path": b"/large",
+        "query_string": b"", "headers": [], "root_path": "", "http_version": "1.1",
+    }  # fmt: skip
+    await api.app(scope, receive, send)
+
+    _, *pieces = sent
+    assert b"".join(each["body"] for each in pieces) == body
+    assert all(len(each["body"]) <= 65536 for each in pieces)
+    assert [each.get("more_body", False) for each in pieces] == [True] * (len(pieces) - 1) + [False]
+
+
+async def test_a_slow_reader_is_waited_for_as_long_as_it_goes_on(
+    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumed: list[int] = []
+    resume = _BoundedProtocol.resume_writing
+
+    def noted(self: _BoundedProtocol) -> None:
+        resumed.append(1)
+        resume(self)
+
+    monkeypatch.setattr(_BoundedProtocol, "resume_writing", noted)
+
+    async def answer(request: Request, principal: Principal) -> Response:
+        del request, principal
+        return Response(b"x" * 32_000_000)
+
+    api = make_api(more=[Route("GET", "/large", None, answer, Operation("Answer", "Tests"))])
+    async with served(api) as port, httpx2.AsyncClient(timeout=PATIENCE) as client:
+        read = (await client.get(f"http://127.0.0.1:{port}/large")).content
+
+    assert len(read) == 32_000_000
+    assert len(resumed) > 1  # each time the clock that cuts off who does not read begins anew
 
 
 async def test_an_answer_that_breaks_off_is_reported(make_api: MakeApi) -> None:

@@ -1,11 +1,13 @@
 """An issuer's keys: which one suits, when they are fetched, and how long the old ones do."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from support.issuer import SigningKey
+from support.waiting import PATIENCE
 from taskbell.producer.api import issuer
 from taskbell.producer.api.issuer import Issuer, IssuerAway, IssuerFound, IssuerLost, pick
 from taskbell.shared.events import Event, ignore
@@ -24,6 +26,7 @@ class World:
         self.published = [FIRST]
         self.away = False
         self.asked = 0
+        self.hangs: threading.Event | None = None
         self.seen: list[Event] = []
         self.issuer = Issuer(URL, KEYS, self.seen.append, lambda: self.now, self.fetch)
 
@@ -31,6 +34,8 @@ class World:
         """What the issuer answers."""
         assert url == KEYS
         self.asked += 1
+        if self.hangs is not None:
+            self.hangs.wait(PATIENCE)
         if self.away:
             raise OSError("nobody there")
         return {"keys": [key.jwk for key in self.published]}
@@ -129,6 +134,26 @@ async def test_whoever_goes_away_does_not_take_the_fetching_with_them(world: Wor
     assert world.asked == 1
 
 
+async def test_nobody_waits_for_a_fetching_that_another_unknown_key_began(world: World) -> None:
+    await world.knows(FIRST)
+    hangs, world.now = threading.Event(), 31.0
+    world.hangs = hangs
+    first = asyncio.ensure_future(world.knows(SECOND))
+    await asyncio.sleep(0)
+    try:
+        for _ in range(5):
+            with pytest.raises(IssuerAway):
+                await world.knows(SigningKey("third", "EdDSA"))
+        assert await world.knows(FIRST)
+        assert not first.done()
+    finally:
+        world.published = [FIRST, SECOND]
+        hangs.set()
+
+    assert await first
+    assert world.asked == 2
+
+
 PUBLIC = [FIRST.jwk, SECOND.jwk, CURVED.jwk, EDWARDS.jwk]
 
 
@@ -173,6 +198,19 @@ def test_a_token_that_names_no_key_is_checked_with_the_only_one() -> None:
 def test_an_address_that_anybody_could_answer_for_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"^an issuer's address must be https://"):
         Issuer(url, None, ignore)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:secret@issuer.example", "https://issuer.example@other.example",
+            "https://@issuer.example"],
+)  # fmt: skip
+def test_an_address_with_a_user_is_refused_and_not_repeated(url: str) -> None:
+    for addresses in ((url, None), (URL, url)):
+        with pytest.raises(ValueError, match=r"^an issuer's address must not hold a user") as told:
+            Issuer(*addresses, ignore)
+        assert "secret" not in str(told.value)
+    with pytest.raises(ValueError, match="user"):
+        issuer.discovered({"issuer": URL, "jwks_uri": url}, URL)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """Error texts as their owners may read them: opened where they were sealed."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from taskbell.producer.api.parts import Parts
-from taskbell.shared.sealing import Kind
-from taskbell.shared.sealing.envelope import key_id_of
-
-_UNOPENED: Final = "(sealed)"
+from taskbell.shared.sealing import Kind, opened_text
 
 
 class ErrorText(NamedTuple):
@@ -25,12 +22,9 @@ async def opened(parts: Parts, texts: Sequence[ErrorText]) -> list[str | None]:
 
     Raises ``DatabaseAway`` if a key would have to be asked for and cannot be.
     """
-    sealed = [each.text for each in texts if each.text and key_id_of(each.text)]
-    if not sealed:
-        return [each.text for each in texts]
-    if parts.seals is None:
-        return [_UNOPENED if each.text in sealed else each.text for each in texts]
-    await parts.seals.learn(parts.connections, sealed=sealed)
+    if parts.seals is not None:
+        await parts.seals.learn(parts.connections, sealed=[each.text for each in texts])
     return [
-        parts.seals.open_text(each.kind, each.task_id, each.owner_id, each.text) for each in texts
+        opened_text(parts.seals, each.kind, each.task_id, each.owner_id, each.text)
+        for each in texts
     ]

@@ -3,6 +3,7 @@
 Here alone is anything caught broadly: whatever a route raises becomes a problem document.
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from traceback import extract_tb
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskbell.producer.api import problems
 from taskbell.producer.api.problems import Problem
+from taskbell.shared.errors import Unreadable
 from taskbell.shared.events import Event, Level, Observer
 
 _VISIT: Final = "taskbell.visit"
@@ -22,6 +24,7 @@ _CLOSE: Final = (b"connection", b"close")
 # Whoever watches over this process must get an answer especially when there is much to do.
 _ALWAYS: Final = frozenset({"/livez", "/readyz"})
 _GONE: Final = 499
+_PIECE_BYTES: Final = 64 * 1024
 _BROKEN: Final = 500
 
 
@@ -45,7 +48,7 @@ class RequestServed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(Event):
-    """A request ended in an error nobody foresaw; its text may hold data, so it is not told."""
+    """A request ended in an error that is ours; its text may hold data, so it is not told."""
 
     level: ClassVar[Level] = Level.ERROR
     route: str
@@ -54,11 +57,22 @@ class RequestFailed(Event):
     error_class: str
     where: str
     """File and line of the innermost frame."""
+    reason: str = ""
+    """Why content cannot be read, if it cannot: key unknown, changed, missing."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """How many requests there are now; who stays is not counted once that is known."""
+
+    in_flight: int = 0
 
 
 @dataclass(slots=True)
 class Visit:
     """What is known of a request while it is served."""
+
+    traffic: Traffic
 
     request_id: str = field(default_factory=lambda: str(uuid4()))
     route: str = ""
@@ -68,13 +82,19 @@ class Visit:
     body_read: bool = False
     """Whether the whole body arrived; if not, the connection cannot be used again."""
     counted: bool = False
+    held: ExitStack = field(default_factory=ExitStack)
+    """What is given back once the request has its answer, or has ended without one."""
 
+    def enter(self) -> None:
+        """Take a place among the requests in flight."""
+        self.counted = True
+        self.traffic.in_flight += 1
 
-@dataclass(slots=True)
-class Traffic:
-    """How many requests there are now; event streams are not counted once they began."""
-
-    in_flight: int = 0
+    def leave(self) -> None:
+        """Give the place back, if it was not."""
+        if self.counted:
+            self.counted = False
+            self.traffic.in_flight -= 1
 
 
 def visit_of(request: Request) -> Visit:
@@ -97,8 +117,8 @@ class Front:
         if scope["type"] != "http":
             return
         began = perf_counter()
-        visit = scope[_VISIT] = Visit()
-        answer = _Answer(visit, self._traffic, send, has_body=_has_body(scope))
+        visit = scope[_VISIT] = Visit(self._traffic)
+        answer = _Answer(visit, send, has_body=_has_body(scope))
         try:
             self._enter(visit, scope["path"])
             await self._app(scope, receive, answer)
@@ -107,7 +127,8 @@ class Front:
         except Exception as error:  # noqa: BLE001 - the one place: nothing may escape unshaped
             await self._turn_into_problem(error, scope, receive, answer)
         finally:
-            answer.leave()
+            visit.leave()
+            visit.held.close()
             served = RequestServed(
                 visit.route, scope["method"], visit.status, perf_counter() - began,
                 visit.principal, visit.request_id, visit.problem,
@@ -119,19 +140,20 @@ class Front:
             return
         if self._traffic.in_flight >= self._most:
             raise Problem("overloaded", headers={"Retry-After": "1"})
-        visit.counted = True
-        self._traffic.in_flight += 1
+        visit.enter()
 
     async def _turn_into_problem(
         self, error: Exception, scope: Scope, receive: Receive, answer: "_Answer"
     ) -> None:
         visit: Visit = scope[_VISIT]
         problem = problems.of(error, submitting=scope["method"] == "POST")
-        if problem is None:
-            problem = Problem("internal")
+        problem = problem or Problem("internal")
+        if problem.kind.status == _BROKEN:
+            reason = error.reason if isinstance(error, Unreadable) else ""
             failed = RequestFailed(
-                visit.route, scope["method"], visit.request_id, type(error).__name__, _where(error)
-            )
+                visit.route, scope["method"], visit.request_id, type(error).__name__,
+                _where(error), reason,
+            )  # fmt: skip
             self._observe(failed)
         visit.problem = problem.kind.name
         if not visit.status:  # nothing was sent yet
@@ -141,9 +163,8 @@ class Front:
 class _Answer:
     """Sends, with the headers that every answer has."""
 
-    def __init__(self, visit: Visit, traffic: Traffic, send: Send, *, has_body: bool) -> None:
+    def __init__(self, visit: Visit, send: Send, *, has_body: bool) -> None:
         self._visit = visit
-        self._traffic = traffic
         self._send = send
         self._has_body = has_body
 
@@ -157,14 +178,22 @@ class _Answer:
                 headers.append(_CLOSE)
             message["headers"] = headers
             if (b"content-type", b"text/event-stream; charset=utf-8") in headers:
-                self.leave()
+                visit.leave()
+        elif len(body := message.get("body", b"")) > _PIECE_BYTES:
+            await self._send_in_pieces(body, more=message.get("more_body", False))
+            return
         await self._send(message)
 
-    def leave(self) -> None:
-        """Give the place back."""
-        if self._visit.counted:
-            self._visit.counted = False
-            self._traffic.in_flight -= 1
+    async def _send_in_pieces(self, body: bytes, *, more: bool) -> None:
+        """Send each once the one before it is on its way.
+
+        Handed over at once, nobody could tell a reader who is slow from one who does not read.
+        """
+        view = memoryview(body)
+        for start in range(0, len(view), _PIECE_BYTES):
+            piece = bytes(view[start : start + _PIECE_BYTES])
+            more_body = more or start + _PIECE_BYTES < len(view)
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more_body})
 
 
 def _has_body(scope: Scope) -> bool:

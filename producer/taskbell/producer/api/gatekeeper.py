@@ -22,6 +22,10 @@ class Gatekeeper(Protocol):
         """Return who calls, if they may do this."""
         ...
 
+    async def at_rest(self) -> None:
+        """Return once nothing is done behind anybody's back any more."""
+        ...
+
 
 class Credentials(Protocol):
     """One kind of credentials."""
@@ -84,6 +88,9 @@ class OpenGatekeeper:
         if not all(_is_local(url) for url in asked + request.headers.getlist("origin")):
             raise Problem("forbidden", "without authentication this machine alone is served")
         return _EVERYBODY
+
+    async def at_rest(self) -> None:
+        """Return at once."""
 
 
 def is_loopback(host: str) -> bool:

@@ -1,26 +1,16 @@
 """An issuer's public keys: found by discovery, kept for a while, lived on while it is away."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, ClassVar, Final
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
 
 from jwt import PyJWK, PyJWTError
 from pydantic import BaseModel, ValidationError
 
-from taskbell.producer.api.gatekeeper import is_loopback
+from taskbell.producer.api.trusted import DEADLINE, fetch_json, require_trusted
 from taskbell.shared.events import Event, Level, Observer
 
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -38,8 +28,6 @@ _FRESH_SECONDS: Final = 600.0
 _LAST_SECONDS: Final = 24 * 3600.0
 _PAUSE_SECONDS: Final = 30.0
 _PAUSE_AFTER_FAILURE: Final = 5.0
-_MOST_BYTES: Final = 1024 * 1024
-_DEADLINE: Final = 5.0
 
 Jwk = Mapping[str, Any]
 Fetch = Callable[[str], object]
@@ -74,7 +62,8 @@ class Issuer:
     """Answers with the key a token names; ``jwks_url`` None: where the issuer says they are.
 
     Keys are fetched every ten minutes, behind the back of those who use them, and at once for a key
-    that is not known, every half minute at most. ``fetch`` reads the JSON of a URL in a thread.
+    that is not known, every half minute at most; whoever else names an unknown one meanwhile is
+    told to come back. ``fetch`` reads the JSON of a URL in a thread.
     """
 
     def __init__(
@@ -106,6 +95,8 @@ class Issuer:
         elif age > _FRESH_SECONDS:
             self._refresh()
         found = pick(self._keys, kid, algorithm)
+        if found is None and self._is_fetching():
+            raise IssuerAway  # one waits for an answer that may not come; strangers do not queue up
         if found is None and await self._refreshed():
             found = pick(self._keys, kid, algorithm)
         if found is None and self._lost:
@@ -124,8 +115,11 @@ class Issuer:
         await asyncio.shield(fetching)
         return True
 
+    def _is_fetching(self) -> bool:
+        return self._fetching is not None and not self._fetching.done()
+
     def _refresh(self) -> "asyncio.Future[None] | None":
-        if self._fetching is not None and not self._fetching.done():
+        if self._is_fetching():
             return self._fetching
         pause = _PAUSE_AFTER_FAILURE if self._lost else _PAUSE_SECONDS
         if self._clock() - self._asked_at < pause:
@@ -137,7 +131,7 @@ class Issuer:
     async def _fetched(self) -> None:
         try:
             # Looking up a name may take longer than all that follows.
-            async with asyncio.timeout(4 * _DEADLINE):
+            async with asyncio.timeout(4 * DEADLINE):
                 keys = await asyncio.to_thread(self._ask)
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             if not self._lost:
@@ -198,50 +192,3 @@ def _suits(key: Jwk, kid: str | None, algorithm: str) -> bool:
         and key.get("alg", algorithm) == algorithm
         and key.get("use", "sig") == "sig"
     )
-
-
-def require_trusted(url: str) -> str:
-    """Refuse an address over which keys could be changed on their way; raises ``ValueError``."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    here = parts.scheme == "http" and (host == "localhost" or is_loopback(host))
-    if not host or not (here or parts.scheme == "https"):
-        raise ValueError("an issuer's address must be https:// (http:// on this machine alone)")
-    return url
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Nobody else speaks for the issuer."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow none; the answer then counts as an error."""
-
-
-def _opened(opener: OpenerDirector, request: Request) -> Any:
-    try:
-        return opener.open(request, timeout=_DEADLINE)
-    except HTTPError as error:
-        error.close()  # it holds the connection
-        raise
-
-
-def fetch_json(url: str) -> object:
-    """Read a JSON document of at most 1 MiB.
-
-    Raises ``OSError``, ``HTTPException``, ``ValueError``, ``RecursionError``.
-    """
-    require_trusted(url)
-    proxies = [ProxyHandler({})] if urlsplit(url).scheme == "http" else []
-    opener = build_opener(_NoRedirects, *proxies)
-    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - judged above
-    end = time.monotonic() + _DEADLINE
-    body = b""
-    with _opened(opener, request) as response:
-        while chunk := response.read1(64 * 1024):
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise ValueError(f"more than {_MOST_BYTES} bytes")
-            if time.monotonic() > end:
-                raise TimeoutError("the answer does not end")
-    found: object = json.loads(body)
-    return found

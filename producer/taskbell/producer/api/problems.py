@@ -66,7 +66,7 @@ KINDS: Final = {
         Kind("invalid-task", 422, "The request breaks a rule"),
         Kind("header-too-large", 431, "The head of the request is too large"),
         Kind("idempotency-conflict", 422, "The idempotency key was used for another request"),
-        Kind("rate-limited", 429, "Too many tasks in too short a time"),
+        Kind("rate-limited", 429, "Too much in too short a time"),
         Kind("internal", 500, "Something went wrong here"),
         Kind("queue-full", 503, "The queue takes no more for now"),
         Kind("database-away", 503, "The database cannot be asked"),
@@ -114,13 +114,13 @@ def of(error: Exception, *, submitting: bool = False) -> Problem | None:
         case IdempotencyConflict():
             return Problem("idempotency-conflict", task_id=str(error.task_id))
         case QueueFull():
-            return _later("queue-full", error.retry_after)
+            return later("queue-full", error.retry_after)
         case RateLimited():
-            return _later("rate-limited", error.retry_after, limited=error.scope)
+            return later("rate-limited", error.retry_after, limited=error.scope)
         case Unreadable():
             return _unreadable(error)
         case StorageAway():
-            return _later("storage-away", 5)
+            return later("storage-away", 5)
         case _:
             return _of_database(error, submitting=submitting)
 
@@ -128,12 +128,12 @@ def of(error: Exception, *, submitting: bool = False) -> Problem | None:
 def _of_database(error: Exception, *, submitting: bool) -> Problem | None:
     if isinstance(error, DatabaseAway):
         if getattr(error.__cause__, "sqlstate", None) == _READ_ONLY:
-            return _later("database-read-only", 5)
-        return _later("database-away", 2, _UNKNOWN_FATE if submitting else "")
+            return later("database-read-only", 5)
+        return later("database-away", 2, _UNKNOWN_FATE if submitting else "")
     if isinstance(error, _NOT_MIGRATED):
-        return _later("not-migrated", 5)
+        return later("not-migrated", 5)
     if isinstance(error, _CONFLICT):
-        return _later("database-away", 2)
+        return later("database-away", 2)
     return None
 
 
@@ -144,10 +144,11 @@ def _invalid(error: InvalidTask) -> Problem:
 def _unreadable(error: Unreadable) -> Problem:
     if error.reason == "erased":
         return Problem("erased")
-    return Problem("internal", str(error))
+    return Problem("internal")  # what is wrong here is for those who operate it, and for the log
 
 
-def _later(name: str, seconds: float, detail: str = "", **members: Any) -> Problem:
+def later(name: str, seconds: float, detail: str = "", **members: Any) -> Problem:
+    """Make a problem that says when to come back."""
     whole = math.ceil(seconds)
     headers = {"Retry-After": str(whole)}
     return Problem(name, detail, headers=headers, retry_after=whole, **members)

@@ -1,7 +1,8 @@
-"""uvicorn's HTTP protocol with bounds for heads and for clients that do not read.
+"""uvicorn's HTTP protocol with bounds for heads, trailers and clients that do not read.
 
-uvicorn bounds neither how large a head may grow nor how long it may take to arrive, and closes a
-connection while its client still sends, so that the client may never read why.
+uvicorn bounds neither how large a head may grow nor how long it may take to arrive, takes what
+follows a body for headers, and closes a connection while its client still sends, so that the client
+may never read why.
 """
 
 import asyncio
@@ -38,8 +39,8 @@ class _BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._in_head = True
-        self._ended_now = False
-        self._waiting = 0  # bytes of a head that is not complete
+        self._moved = False
+        self._waiting = 0  # bytes since a head was complete, a body went on or a request ended
         self._head = 0  # bytes of what the parser made of it
         self._refused = False
         self._head_timer: asyncio.TimerHandle | None = None
@@ -58,11 +59,11 @@ class _BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head:
             self._start_head_timer()
-        self._ended_now = False
+        self._moved = False
         super().data_received(data)
-        # A head that began in the middle of what came is counted from the next time on.
-        waits = self._in_head and not self._ended_now
-        self._waiting = self._waiting + len(data) if waits else 0
+        # What began in the middle of what came is counted from the next time on. Trailers and the
+        # extensions of chunks are counted like heads: no bound of a body ever meets them.
+        self._waiting = 0 if self._moved else self._waiting + len(data)
         if self._waiting > self.most_bytes:
             self._refuse("header-too-large")
 
@@ -75,12 +76,15 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer: nobody may add to the head what was not looked at with it
         self._head += len(name) + len(value) + 4
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         size, self._head = self._head, 0
         self._in_head = False
+        self._moved = True
         self._stop_head_timer()
         if size > self.most_bytes:
             self._refuse("header-too-large")
@@ -88,13 +92,14 @@ class _BoundedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._moved = True
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self._refused:
             super().on_message_complete()
-        self._in_head = self._ended_now = True
+        self._in_head = self._moved = True
 
     def send_400_response(self, msg: str) -> None:
         del msg  # in our shape, not in uvicorn's

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,6 +28,7 @@ from taskbell.shared.loop import new_loop
 
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 20
+_REST_SECONDS = 5.0
 
 
 class CannotServe(Exception):
@@ -58,8 +59,16 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
     finally:
         watching.cancel()
         await asyncio.wait({watching})
-        await parts.connections.close()
+        await close(parts)
     observe(RoleStopped("api", name))
+
+
+async def close(parts: Parts) -> None:
+    """Let what is done behind everybody's back end, for a short time, then close connections."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REST_SECONDS):
+            await parts.gatekeeper.at_rest()
+    await parts.connections.close()
 
 
 def assemble(settings: ApiSettings, observe: Observer) -> Parts:

@@ -32,9 +32,14 @@ class ApiSettings(Settings):
     """Most requests at once; more are told to come back."""
 
     api_streams: int = Field(default=1000, ge=0)
-    """Most event streams at once."""
+    """Most event streams at once, cancels that wait for an end included."""
+    api_owner_streams: int = Field(default=100, ge=0)
+    """Most of them that one owner may have."""
     api_stream_seconds: float = Field(default=300.0, gt=0)
     """A stream ends after this long, and its client comes back with its key."""
+
+    api_content_bytes: int = Field(default=256 * 1024 * 1024, ge=PAYLOAD_BYTES)
+    """Most bytes of payloads and results in memory at once, on their way to those who read them."""
 
     api_link_seconds: int = Field(default=300, ge=1, le=7 * 24 * 3600)
     """How long a link to an object is good."""

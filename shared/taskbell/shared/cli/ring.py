@@ -13,7 +13,7 @@ from taskbell.shared.connections import Runner
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Cause, DeadLetter, FailedAttempt, Inspection
 from taskbell.shared.errors import Unreadable
-from taskbell.shared.sealing import Kind, Seals, key_id_of, opened_text
+from taskbell.shared.sealing import SEALED, Kind, Seals, is_sealed, opened_text
 from taskbell.shared.statements import content
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -89,12 +89,12 @@ async def open_causes(
 
 
 async def _open_cause(connection: DedicatedConnection, cause: Cause, seals: Seals | None) -> Cause:
-    if cause.example is None or cause.last_error is None or key_id_of(cause.last_error) is None:
+    if cause.example is None or not is_sealed(cause.last_error):
         return cause
     # Whose the example is stands in its letter alone.
     found = None if seals is None else await dead_letters.show(connection, cause.example)
     if found is None:
-        return replace(cause, last_error="(sealed)")
+        return replace(cause, last_error=SEALED)
     (letter,) = await open_letters(connection, [found.letter], seals)
     return replace(cause, last_error=letter.last_error)
 

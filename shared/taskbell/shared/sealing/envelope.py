@@ -34,6 +34,9 @@ HEAD_BYTES: Final = 64
 """As much of an envelope as tells that it is one, and its key."""
 KEY_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
+SEALED: Final = "(sealed)"
+"""What stands for a text where it cannot be opened, or must not be told."""
+
 _VERSION: Final = b"\x01\x01"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
@@ -132,13 +135,15 @@ def from_text(text: str) -> bytes | None:
     return urlsafe_b64decode(written + "=" * (-len(written) % 4))
 
 
-def is_sealed(body: bytes) -> bool:
-    """Whether this is an envelope; of a long one its first ``HEAD_BYTES`` do."""
-    return Envelope.read(body[:HEAD_BYTES]) is not None
-
-
 def key_id_of(sealed: bytes | str) -> str | None:
     """Read which key sealed this; None if it is not sealed."""
     envelope = from_text(sealed) if isinstance(sealed, str) else sealed
     found = None if envelope is None else Envelope.read(envelope)
     return None if found is None else found.key_id
+
+
+def is_sealed(content: bytes | str | None) -> bool:
+    """Whether this is an envelope, its first ``HEAD_BYTES``, or the text of one."""
+    if isinstance(content, bytes):  # a long one would be copied
+        content = content[:HEAD_BYTES]
+    return content is not None and key_id_of(content) is not None

@@ -15,7 +15,7 @@ from taskbell.shared.database import Rows
 from taskbell.shared.errors import Lost, Unreadable
 from taskbell.shared.events import Observer
 from taskbell.shared.sealing import envelope
-from taskbell.shared.sealing.envelope import Envelope, Kind, key_id_of
+from taskbell.shared.sealing.envelope import SEALED, Envelope, Kind, is_sealed, key_id_of
 from taskbell.shared.sealing.keyring import OF_OWNERS, Keyring
 from taskbell.shared.statements import data_key
 
@@ -159,7 +159,7 @@ class Seals:
 
     def open_text(self, kind: Kind, task_id: UUID, owner_id: str, text: str | None) -> str | None:
         """Return a text that may be sealed; what cannot be opened says so in brackets."""
-        sealed = None if text is None or key_id_of(text) is None else envelope.from_text(text)
+        sealed = envelope.from_text(text) if text is not None and is_sealed(text) else None
         if sealed is None:
             return text
         try:
@@ -231,7 +231,7 @@ class Seals:
 def opened_text(
     seals: Seals | None, kind: Kind, task_id: UUID, owner_id: str, text: str | None
 ) -> str | None:
-    """Return a text that may be sealed as far as it can be read here; without keys: "(sealed)"."""
+    """Return a text that may be sealed as far as it can be read here; without keys: ``SEALED``."""
     if seals is not None:
         return seals.open_text(kind, task_id, owner_id, text)
-    return text if text is None or key_id_of(text) is None else "(sealed)"
+    return SEALED if is_sealed(text) else text

@@ -7,21 +7,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskbell.producer.api import query
+from taskbell.producer.api.front import visit_of
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.room import Share
 from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.errors import StorageAway, Unreadable
-from taskbell.shared.sealing import Kind
-from taskbell.shared.sealing.envelope import key_id_of
+from taskbell.shared.limits import PAYLOAD_BYTES
+from taskbell.shared.sealing import Kind, is_sealed
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import kept
-from taskbell.shared.storage import Storage
+from taskbell.shared.storage import Location, Storage
 
 _JSON: Final = "application/json"
 _LINKED: Final = "A link to the object storage, which opens without credentials for a short time."
 _HEAD_BYTES: Final = 64
 _ASIDE_BYTES: Final = 1024 * 1024
+# Nobody knows how long a row's content is before it is here.
+_ROW_BYTES: Final = PAYLOAD_BYTES
 
 
 class _Sought(NamedTuple):
@@ -57,7 +61,7 @@ def _operation(summary: str) -> Operation:
             200: ("The JSON itself.", None),
             307: (_LINKED, None),
         },
-        problems=("not-found", "erased", "storage-away"),
+        problems=("not-found", "erased", "storage-away", "overloaded"),
         media=_JSON,
     )  # fmt: skip
 
@@ -73,31 +77,42 @@ class _Contents:
         return await self._answer(request, principal, _RESULT)
 
     async def _answer(self, request: Request, principal: Principal, sought: _Sought) -> Response:
+        share = self._parts.room.share()
+        visit_of(request).held.callback(share.end)
+        await share.become(_ROW_BYTES)
         rows = await self._parts.connections.run(
             sought.statement, task_id=query.task_id(request), owner_id=principal.reach
         )
         if not rows:
             raise Problem("not-found")
         (row,) = rows
-        if row.clear is not None:
-            return Response(row.clear, media_type=_JSON)
-        if row.sealed is not None:
-            return Response(await self._opened(request, row, sought, row.sealed), media_type=_JSON)
         if row.location is not None:
-            return await self._handed_out(request, row, sought)
-        raise Problem("not-found", sought.missing)
+            return await self._handed_out(request, row, sought, share)
+        if row.clear is not None:
+            body = row.clear.encode()
+        elif row.sealed is not None:
+            body = await self._opened(request, row, sought, row.sealed)
+        else:
+            raise Problem("not-found", sought.missing)
+        await share.become(len(body))
+        return Response(body, media_type=_JSON)
 
-    async def _handed_out(self, request: Request, row: Any, sought: _Sought) -> Response:
+    async def _handed_out(
+        self, request: Request, row: Any, sought: _Sought, share: Share
+    ) -> Response:
         """Link to an object that is as it was sent; what is sealed is opened here."""
         storage = self._storage()
-        sealed = key_id_of(await storage.beginning(row.location, _HEAD_BYTES)) is not None
+        sealed = is_sealed(await storage.beginning(row.location, _HEAD_BYTES))
         if not sealed:
             link = await storage.link(row.location, self._parts.settings.api_link_seconds)
             if link is not None:
                 return Response(None, 307, {"Location": link})
+        size = Location.read(row.location).size
+        await share.become(2 * size if sealed else size)
         body = await storage.get(row.location)
         if sealed:
             body = await self._opened(request, row, sought, body)
+            await share.become(len(body))
         return Response(body, media_type=_JSON)
 
     async def _opened(self, request: Request, row: Any, sought: _Sought, sealed: bytes) -> bytes:

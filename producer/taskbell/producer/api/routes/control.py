@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskbell.producer.api import query
+from taskbell.producer.api.front import visit_of
 from taskbell.producer.api.operators import Cancelling, Redriven, answer
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
@@ -36,12 +37,17 @@ class _Control:
         task_id = query.task_id(request)
         given = query.given(request, {"wait"})
         wait = query.whole(given, "wait", 0, range(_LONGEST_WAIT + 1))
+        visit = visit_of(request)
+        if wait:  # before anything is done: a refusal must mean that nothing was
+            visit.held.enter_context(self._parts.streams.one(principal.owner_id))
         answers = await tasks.cancel_many(
             self._parts.connections, [task_id], actor=principal.name, owner_id=principal.reach
         )
         told = answers[task_id]
-        if told == "requested" and (ended := await self._ended(task_id, wait)) is not None:
-            told = f"too late: {ended}"
+        if told == "requested" and wait:
+            visit.leave()  # who waits is counted among the streams
+            ended = await self._ended(task_id, wait)
+            told = told if ended is None else f"too late: {ended}"
         return _answer(task_id, told)
 
     async def _ended(self, task_id: UUID, seconds: float) -> str | None:
@@ -95,7 +101,7 @@ _CANCEL: Final = Operation(
         200: ("The task is cancelled.", Cancelling),
         202: ("Its handler is told, and may still complete first.", Cancelling),
     },
-    problems=["not-found", "too-late", "invalid-task"],
+    problems=["not-found", "too-late", "invalid-task", "rate-limited", "overloaded"],
 )
 _REDRIVE: Final = Operation(
     summary="Let a failed task run again, with a fresh budget of tries",

@@ -17,17 +17,21 @@ from starlette.responses import Response, StreamingResponse
 
 from taskbell.producer.api import query, rendering
 from taskbell.producer.api.diagnoses import ErrorText, opened
+from taskbell.producer.api.front import visit_of
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.route import Operation, Route
 from taskbell.producer.api.watcher import FINAL, Followed
 from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.sealing import SEALED
 from taskbell.shared.statements import reading
 
 _MEDIA: Final = "text/event-stream"
 _BEAT_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 1.0
+_REFUSED: Final = frozenset({401, 403})
+_AWAY: Final = (DatabaseAway, psycopg.Error, Problem)  # a problem, if the issuer is away
 _BEAT: Final = b": beat\n\n"
 _RETRY: Final = b"retry: 2000\n\n"
 
@@ -51,10 +55,8 @@ class _Events:
         last = request.headers.get("last-event-id", "")
         if row.status in FINAL and _id(row) == last:
             return Response(status_code=204)  # which tells an EventSource to stop
-        if self._parts.metrics.streams >= self._parts.settings.api_streams:
-            detail = "too many event streams at once"
-            raise Problem("overloaded", detail, headers={"Retry-After": "5"})
-        return StreamingResponse(self._stream(row, principal, last), media_type=_MEDIA)
+        visit_of(request).held.enter_context(self._parts.streams.one(principal.owner_id))
+        return StreamingResponse(self._stream(row, request, last), media_type=_MEDIA)
 
     async def _read(self, task_id: UUID, principal: Principal) -> Any:
         rows = await self._parts.connections.run(
@@ -62,10 +64,10 @@ class _Events:
         )
         return rows[0] if rows else None
 
-    async def _stream(self, row: Any, principal: Principal, sent: str) -> AsyncGenerator[bytes]:
+    async def _stream(self, row: Any, request: Request, sent: str) -> AsyncGenerator[bytes]:
         ends_at = monotonic() + self._parts.settings.api_stream_seconds
         task_id: UUID = row.task_id
-        with self._parts.metrics.streaming(), self._parts.watcher.following(task_id) as followed:
+        with self._parts.watcher.following(task_id) as followed:
             yield _RETRY
             while row is not None:
                 if _id(row) != sent:
@@ -77,21 +79,43 @@ class _Events:
                 while not await self._changed(followed, ends_at):
                     if followed.over or monotonic() >= ends_at:
                         return
+                    if not await self._may_stay(request):
+                        return
                     yield _BEAT
-                row = await self._read_patiently(task_id, principal, followed, ends_at)
+                row = await self._read_patiently(task_id, request, followed, ends_at)
 
     async def _changed(self, followed: Followed, ends_at: float) -> bool:
         left = max(0.0, ends_at - monotonic())
         return await followed.change(min(_BEAT_SECONDS, left)) is not None
 
+    async def _may_stay(self, request: Request) -> bool:
+        """Whether it is still admitted; who cannot be asked about it may."""
+        try:
+            return await self._admitted(request) is not None
+        except _AWAY:
+            return True
+
+    async def _admitted(self, request: Request) -> Principal | None:
+        """Who follows, if that is still allowed: credentials are believed for a short time only."""
+        try:
+            return await self._parts.gatekeeper.admit(request, Scope.READ)
+        except Problem as problem:
+            if problem.kind.status in _REFUSED:
+                return None
+            raise
+
     async def _read_patiently(
-        self, task_id: UUID, principal: Principal, followed: Followed, ends_at: float
+        self, task_id: UUID, request: Request, followed: Followed, ends_at: float
     ) -> Any:
-        """Read it, however often the database is away; None: it is gone, or the stream ends."""
+        """Read it, however often the database is away.
+
+        None: it is gone, the stream ends, or who follows may not any more.
+        """
         while not followed.over and monotonic() < ends_at:
             try:
-                return await self._read(task_id, principal)
-            except (DatabaseAway, psycopg.Error):  # the watcher tells the outage
+                principal = await self._admitted(request)
+                return principal and await self._read(task_id, principal)
+            except _AWAY:  # the watcher tells the outage
                 await asyncio.sleep(_AGAIN_SECONDS)
         return None
 
@@ -101,7 +125,7 @@ class _Events:
                 self._parts, [ErrorText(row.task_id, row.owner_id, row.error_message)]
             )
         except DatabaseAway:
-            error = "(sealed)"
+            error = SEALED
         kept = row.result is not None or row.result_sealed or row.result_location
         location = f"/tasks/{row.task_id}/result" if kept else None
         written = rendering.task(row, error=error, result=None, result_location=location)
@@ -129,6 +153,6 @@ _EVENTS: Final = Operation(
         200: ("`state` for each state (the task, without its result), then `end`.", None),
         204: ("The known state is the task's final one.", None),
     },
-    problems=["not-found", "overloaded", "invalid-task"],
+    problems=["not-found", "invalid-task", "rate-limited", "overloaded"],
     media=_MEDIA,
 )

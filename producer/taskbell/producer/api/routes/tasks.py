@@ -11,6 +11,7 @@ from starlette.responses import Response
 from taskbell.producer.api import body, query, rendering
 from taskbell.producer.api.answers import ShownTask, Submitted, SubmittedMany
 from taskbell.producer.api.bodies import BatchBody, TaskBody
+from taskbell.producer.api.diagnoses import ErrorText, opened
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.payloads import Payloads
 from taskbell.producer.api.principal import Principal, Scope
@@ -21,7 +22,7 @@ from taskbell.producer.new_task import NewTask
 from taskbell.producer.submission import Enqueued
 from taskbell.shared.errors import IdempotencyConflict, Unreadable
 from taskbell.shared.lifecycle import TaskStatus
-from taskbell.shared.sealing.envelope import Kind
+from taskbell.shared.sealing import Kind
 from taskbell.shared.statements import reading
 
 _CONFLICT: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
@@ -121,18 +122,17 @@ class _Tasks:
 
     async def _opened(self, row: Any) -> tuple[str | None, str | None]:
         """The error and the result in the clear, as far as they can be had from the row."""
+        told = ErrorText(row.task_id, row.owner_id, row.error_message)
+        (error,) = await opened(self._parts, [told])
         seals = self._parts.seals
-        if seals is None:
-            return row.error_message, row.result
-        await seals.learn(self._parts.connections, sealed=(row.result_sealed, row.error_message))
-        error = seals.open_text(Kind.ERROR, row.task_id, row.owner_id, row.error_message)
-        if row.result_sealed is None:
+        if seals is None or row.result_sealed is None:
             return error, row.result
+        await seals.learn(self._parts.connections, sealed=[row.result_sealed])
         try:
-            opened = seals.open(Kind.RESULT, row.task_id, row.owner_id, row.result_sealed)
+            result = seals.open(Kind.RESULT, row.task_id, row.owner_id, row.result_sealed)
         except Unreadable:  # its own path says why
             return error, None
-        return error, opened.decode()
+        return error, result.decode()
 
 
 def _conflict(error: IdempotencyConflict, tasks: Sequence[NewTask]) -> Problem:
