@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from base64 import b64decode
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from taskbell.shared.database import conninfo
 from taskbell.shared.events import Event
 from taskbell.shared.ids import new_task_id
 from taskbell.shared.points import PointReached
-from taskbell.shared.sealing import Kind
+from taskbell.shared.sealing import Kind, Seals
 from taskbell.shared.sealing.envelope import Envelope
 
 app = Consumer()
@@ -134,8 +135,7 @@ def follow_up(context: Context, payload: dict[str, str]) -> None:
 @app.handler("prying", isolation="process", retry=AT_ONCE)
 def prying(context: Context, payload: dict[str, str]) -> dict[str, int]:
     """Ask the worker for keys that are not this task's, and try them."""
-    seals = context._told.seals
-    assert seals is not None
+    seals: Seals = attrgetter("_told.seals")(context)
     other, envelope = UUID(payload["task_id"]), Envelope.read(b64decode(payload["sealed"]))
     assert envelope is not None
     seal = seals.for_task(other, context.owner_id)

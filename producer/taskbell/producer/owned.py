@@ -15,7 +15,7 @@ from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.listing import Page, Wanted
-from taskbell.shared.sealing import Kind, Seals, opened_text
+from taskbell.shared.sealing import Kind, Seals, is_sealed, opened_text
 from taskbell.shared.tasks import Kept
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # its library is an extra
 
 ALL = Wanted()
 _CONNECTIONS = 4
-# The version of an envelope; no JSON begins with it.
-_SEALED = b"\x01"
 
 
 class OwnerClient:
@@ -122,7 +120,7 @@ class OwnerClient:
             if self._storage is None:
                 raise StorageAway("the result is kept as an object, and this client has no storage")
             body = await self._storage.get(kept.location)
-            if not body.startswith(_SEALED):
+            if not is_sealed(body):
                 return json.loads(body)
             sealed = body
         return kept.value if sealed is None else json.loads(await self._unsealed(task_id, sealed))

@@ -12,6 +12,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
@@ -20,8 +21,18 @@ from taskbell.shared.limits import OWNER_BYTES
 from taskbell.shared.statements import access
 from taskbell.shared.text import storable
 
-SCOPES: Final = ("submit", "read", "cancel", "operate", "admin")
-"""What a key may be allowed."""
+
+class Scope(StrEnum):
+    """What a key or a token may be allowed; the database holds the same list."""
+
+    SUBMIT = "submit"
+    READ = "read"
+    CANCEL = "cancel"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+SCOPES: Final = tuple(Scope)
 
 LABEL_BYTES: Final = 200
 

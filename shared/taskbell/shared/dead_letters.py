@@ -181,13 +181,6 @@ async def redrive_many(
     return done
 
 
-async def redrive_by_cause(
-    runner: Runner, fingerprint: str, *, actor: str, rate: float | None = None
-) -> int:
-    """Redrive what failed of this cause until now, the oldest first; returns how many."""
-    return await redrive_all(runner, Filters(fingerprint=fingerprint), actor=actor, rate=rate)
-
-
 async def redrive_all(
     runner: Runner,
     only: Filters,

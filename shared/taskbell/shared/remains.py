@@ -12,7 +12,7 @@ from taskbell.shared.connections import Runner
 from taskbell.shared.errors import StorageAway
 from taskbell.shared.resealing import BEGINNING, headed, pages
 from taskbell.shared.sealed_pieces import pieces_of
-from taskbell.shared.sealing import key_id_of
+from taskbell.shared.sealing.envelope import HEAD_BYTES, key_id_of
 from taskbell.shared.statements import data_key
 from taskbell.shared.statements import storage as statements
 from taskbell.shared.storage import Storage
@@ -20,7 +20,6 @@ from taskbell.shared.storage.location import Found, task_of
 
 __all__ = ["Remains", "delete_unnamed", "remaining"]
 
-_HEAD_BYTES: Final = 64
 _AT_ONCE: Final = 8
 
 
@@ -100,5 +99,5 @@ async def _stays(storage: Storage, found: Found, keys: frozenset[str | None]) ->
     """Whether an object is readable without these keys."""
     if found.path.startswith("client/"):  # whatever it begins with, it was not us who wrote it
         return True
-    head = await storage.head(found.path, min(_HEAD_BYTES, found.size))
+    head = await storage.head(found.path, min(HEAD_BYTES, found.size))
     return head is not None and key_id_of(head) not in keys

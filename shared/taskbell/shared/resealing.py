@@ -11,7 +11,7 @@ from taskbell.shared.database import Rows
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.sealed_pieces import Kept, Piece, pieces_of, wants
 from taskbell.shared.sealing import Seals, TaskSeal
-from taskbell.shared.sealing.envelope import as_text, from_text
+from taskbell.shared.sealing.envelope import HEAD_BYTES, as_text, from_text
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import data_key
 from taskbell.shared.statements import reseal as statements
@@ -22,7 +22,6 @@ __all__ = ["BEGINNING", "Counts", "Resealing", "headed", "pages"]
 
 BEGINNING: Final = UUID(int=0)
 _PAGE: Final = 1000
-_HEAD_BYTES: Final = 64
 _HOPELESS: Final = ("erased", "key unknown")
 
 
@@ -192,7 +191,7 @@ async def headed(storage: Storage | None, piece: Piece) -> Piece | None:
     if piece.location is None:
         return piece
     try:
-        head = await _required(storage).beginning(piece.location, _HEAD_BYTES)
+        head = await _required(storage).beginning(piece.location, HEAD_BYTES)
     except Unreadable:
         return None
     return replace(piece, head=head)

@@ -3,6 +3,7 @@
 The ways are those the framework has; each must have its line in ``rules.RULES``.
 """
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import UUID
@@ -210,8 +211,13 @@ async def test_a_key_for_another_owner_can_do_all_this_with_its_own(house: House
     assert deeds.actors in (None, [alice.prefix])
 
 
-def test_the_scopes_are_those_of_the_database_and_of_the_command_line() -> None:
-    assert tuple(Scope) == access.SCOPES
+def test_the_scopes_are_those_of_the_database(database_url: str) -> None:
+    (row,) = rows(
+        database_url,
+        "SELECT pg_get_constraintdef(oid) AS rule FROM pg_constraint "
+        "WHERE conname = 'api_key_scopes'",
+    )
+    assert re.findall(r"'(\w+)'", row.rule) == [str(each) for each in Scope]
 
 
 def ids_in(text: str, house: House) -> set[UUID]:

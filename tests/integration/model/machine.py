@@ -420,7 +420,8 @@ class Machine(RuleBasedStateMachine):
 
     @_step(1, _has_dead, cause=st.sampled_from((*_CAUSES, "LeaseExpired")))
     def redrive_by_cause(self, cause: str) -> None:
-        verb = dead_letters.redrive_by_cause(self.pipeline.connection, cause, actor="me")
+        only = dead_letters.Filters(fingerprint=cause)
+        verb = dead_letters.redrive_all(self.pipeline.connection, only, actor="me")
         dead = self.model.those(lambda task: task.letter and task.letter.fingerprint == cause)
         assert self.pipeline.do(verb) == len(self.model.redrive(self.ids(dead)))
 

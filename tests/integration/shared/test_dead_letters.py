@@ -186,7 +186,9 @@ async def test_a_rate_spreads_the_due_times_over_all_batches(
     monkeypatch.setattr(dead_letters, "_BATCH", 7)
     ids = await make_letters(database_url, worker, *"a" * 20, "b")
 
-    redriven = await dead_letters.redrive_by_cause(connection, "a", actor="me", rate=4.0)
+    redriven = await dead_letters.redrive_all(
+        connection, Filters(fingerprint="a"), actor="me", rate=4.0
+    )
 
     due = [
         row.publish_at

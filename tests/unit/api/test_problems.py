@@ -119,5 +119,5 @@ def test_a_pointer_leads_to_what_was_refused(payload: object, pointer: str) -> N
 
 
 def test_a_text_that_is_no_utf_8_can_be_sent_back() -> None:
-    assert problems.storable("a\ud800b") == "a?b"
-    assert len(problems.storable("x" * 1000)) == 201
+    assert problems.echoed("a\ud800b") == "a?b"
+    assert len(problems.echoed("x" * 1000)) == 201

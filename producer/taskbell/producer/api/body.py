@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from taskbell.producer.api.front import visit_of
-from taskbell.producer.api.problems import Problem, pointer_to, storable
+from taskbell.producer.api.problems import Problem, echoed, pointer_to
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.shared.limits import PAYLOAD_DEPTH
 
@@ -92,7 +92,7 @@ def _parsed(octets: bytes) -> Any:
 
 def _refusal(error: ValidationError) -> Problem:
     found = error.errors(include_input=False, include_url=False, include_context=False)
-    errors = [(pointer_to(each["loc"]), storable(_said(each["msg"]))) for each in found]
+    errors = [(pointer_to(each["loc"]), echoed(_said(each["msg"]))) for each in found]
     return Problem("invalid-task", errors=errors[:_MOST_ERRORS])
 
 

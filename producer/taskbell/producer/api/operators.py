@@ -1,7 +1,7 @@
 """The JSON of cancelling, redriving, queues and workers, as it is documented and written."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 from starlette.responses import Response
 
 from taskbell.producer.api.answers import Answer
+from taskbell.producer.api.rendering import in_utc
 
 _ID: Final = "019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11"
 _AT: Final = "2026-05-04T09:30:00.123456Z"
@@ -147,7 +148,7 @@ def answer(document: dict[str, object], status: int = 200) -> Response:
 
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+        return in_utc(value)
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON")

@@ -91,8 +91,9 @@ class Payloads:
             for place, each in zip(places, placed, strict=True):
                 if isinstance(each, BaseException):
                     self._parts.producer.sweeper.sweep(_written(kept))
-                    is_named = named and isinstance(each, InvalidTask)
-                    raise _named(place, each) if is_named else each
+                    if named and isinstance(each, InvalidTask):
+                        raise _named(place, each) from each
+                    raise each
         return kept
 
     async def _known(self, drafts: "Sequence[_Draft]") -> "dict[int, _Known]":

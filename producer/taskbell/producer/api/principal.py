@@ -1,17 +1,10 @@
 """Who calls, and what they may."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from taskbell.shared.access import Scope
 
-class Scope(StrEnum):
-    """What a key or a token may be allowed."""
-
-    SUBMIT = "submit"
-    READ = "read"
-    CANCEL = "cancel"
-    OPERATE = "operate"
-    ADMIN = "admin"
+__all__ = ["Principal", "Scope"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _of_database(error: Exception, *, submitting: bool) -> Problem | None:
 
 
 def _invalid(error: InvalidTask) -> Problem:
-    return Problem("invalid-task", errors=[(pointer(error.field), storable(error.problem))])
+    return Problem("invalid-task", errors=[(pointer(error.field), echoed(error.problem))])
 
 
 def _unreadable(error: Unreadable) -> Problem:
@@ -165,10 +165,10 @@ def pointer(path: str) -> str:
 def pointer_to(steps: Sequence[str | int]) -> str:
     """Write a JSON pointer (RFC 6901)."""
     written = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "".join(f"/{storable(step)}" for step in written)
+    return "".join(f"/{echoed(step)}" for step in written)
 
 
-def storable(text: str, limit: int = 200) -> str:
+def echoed(text: str, limit: int = 200) -> str:
     """Return a text of what a client sent so that it can be sent back: bounded, and in UTF-8."""
     text = text if len(text) <= limit else text[:limit] + "…"
     return text.encode("utf-8", "replace").decode()

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from starlette.requests import Request
 
-from taskbell.producer.api.problems import Problem, storable
+from taskbell.producer.api.problems import Problem, echoed
 
 _UUID: Final = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -56,4 +56,4 @@ def whole(found: dict[str, str], parameter: str, default: int, allowed: range) -
 
 def refuse(parameter: str, problem: str) -> NoReturn:
     """Refuse a parameter of the query; in ``errors`` it is written ``?name``."""
-    raise Problem("invalid-task", errors=[(f"?{storable(parameter)}", problem)])
+    raise Problem("invalid-task", errors=[(f"?{echoed(parameter)}", problem)])

@@ -85,9 +85,12 @@ def text(value: str | None) -> str:
 
 def instant(value: datetime | None) -> str:
     """Write an instant in UTC, or null."""
-    if value is None:
-        return "null"
-    return f'"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"'
+    return "null" if value is None else f'"{in_utc(value)}"'
+
+
+def in_utc(value: datetime) -> str:
+    """Write an instant in UTC, as RFC 3339 does."""
+    return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _forecast(row: Any) -> tuple[int | None, datetime | None]:

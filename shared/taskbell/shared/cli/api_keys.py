@@ -2,34 +2,23 @@
 
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
 from taskbell.shared import access
-from taskbell.shared.access import ApiKey, Grant, NewKey, Rotated
+from taskbell.shared.access import ApiKey, Grant, NewKey, Rotated, Scope
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
 from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
 from taskbell.shared.database import DedicatedConnection
 
-__all__ = ["ScopeOption", "create", "extend", "list_many", "revoke", "rotate", "show"]
+__all__ = ["Scope", "create", "extend", "list_many", "revoke", "rotate", "show"]
 
 _LISTED = ("prefix", "state", "owner_id", "label", "scopes", "expires_at", "last_used_at")
 _SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _ONCE: Final = "this is the only time the key is shown"
-
-
-class ScopeOption(StrEnum):
-    """What a key may be allowed."""
-
-    SUBMIT = "submit"
-    READ = "read"
-    CANCEL = "cancel"
-    OPERATE = "operate"
-    ADMIN = "admin"
 
 
 Prefix = Annotated[str, typer.Argument(help="The key's first characters: tbk_ and eight more.")]
@@ -53,7 +42,7 @@ def create(  # noqa: PLR0913 - each is an option of the command
         str, typer.Option(help="Whose tasks it reaches; '' for tasks that name no owner.")
     ],
     scope: Annotated[
-        list[ScopeOption], typer.Option(help="What it may do; repeat it. admin: all of it, to all.")
+        list[Scope], typer.Option(help="What it may do; repeat it. admin: all of it, to all.")
     ],
     label: Annotated[str, typer.Option(help="What people call it.")] = "",
     expires: Expires = None,

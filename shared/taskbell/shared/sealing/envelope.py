@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # an extra, loaded by those alone who seal
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES: Final = 32
+HEAD_BYTES: Final = 64
+"""As much of an envelope as tells that it is one, and its key."""
 KEY_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
 
 SEALED: Final = "(sealed)"
@@ -141,5 +143,7 @@ def key_id_of(sealed: bytes | str) -> str | None:
 
 
 def is_sealed(content: bytes | str | None) -> bool:
-    """Whether this is an envelope, or the text of one."""
+    """Whether this is an envelope, its first ``HEAD_BYTES``, or the text of one."""
+    if isinstance(content, bytes):  # a long one would be copied
+        content = content[:HEAD_BYTES]
     return content is not None and key_id_of(content) is not None

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.limits import STORED_BYTES
+from taskbell.shared.sealing.envelope import is_sealed
 from taskbell.shared.storage.disk import flush
 from taskbell.shared.storage.location import Location, Stored
 from taskbell.shared.storage.opening import open_store
@@ -152,8 +153,7 @@ class Storage(Places):
         """In one request: of one in parts, a crash leaves what no list shows and everybody pays."""
         if self._root is not None:
             return {"use_multipart": False}
-        sealed = body.startswith(b"\x01")
-        kind = "application/octet-stream" if sealed else "application/json"
+        kind = "application/octet-stream" if is_sealed(body) else "application/json"
         return {"use_multipart": False, "attributes": {"Content-Type": kind}}
 
     async def _miss(self) -> NoReturn:
