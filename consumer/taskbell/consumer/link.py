@@ -31,7 +31,10 @@ _WORKER_IN_TAG = 54  # with a queue name of 200 bytes a tag has at most AMQP's 2
 
 @asynccontextmanager
 async def answered(deadline: float = _DEADLINE) -> AsyncGenerator[None]:
-    """Turn every way in which a connection breaks, silence included, into ``BrokerAway``."""
+    """Turn every way in which a connection breaks, silence included, into ``BrokerAway``.
+
+    A cancellation that somebody asked for comes through, even if the call ended well despite it.
+    """
     try:
         async with asyncio.timeout(deadline):
             yield
@@ -41,6 +44,9 @@ async def answered(deadline: float = _DEADLINE) -> AsyncGenerator[None]:
         if asked_to_stop():
             raise
         raise BrokerAway("the connection broke and the call was cancelled") from None
+    else:
+        if asked_to_stop():  # the client library swallowed the cancellation
+            raise asyncio.CancelledError
 
 
 async def open_channel(connection: AbstractConnection) -> AbstractChannel:

@@ -31,6 +31,7 @@ from pamqp.common import FieldValue
 
 from taskbell.relay.coalesce import Announcement
 from taskbell.shared import wire
+from taskbell.shared.interruption import asked_to_stop
 from taskbell.shared.statements.outbox import MARK_SECONDS
 from taskbell.shared.topology import EXCHANGE, BrokerQueue, QueueType, broker_queue
 
@@ -80,19 +81,24 @@ class Finding:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Turn every way in which a connection breaks into ``BrokerAway``."""
+    """Turn every way in which a connection breaks into ``BrokerAway``.
+
+    A cancellation that somebody asked for comes through, even if the call ended well despite it.
+    """
     try:
         yield
     except asyncio.CancelledError:
-        running = asyncio.current_task()
-        if running is None or running.cancelling():
-            raise  # a real shutdown
+        if asked_to_stop():
+            raise
         raise BrokerAway("the connection broke and the call was cancelled") from None
     except CONNECTION_EXCEPTIONS as error:  # TimeoutError is an OSError
         text = str(error)
         raise BrokerAway(f"{type(error).__name__}: {text}" if text else type(error).__name__) from (
             error
         )
+    else:
+        if asked_to_stop():  # the client library swallowed the cancellation
+            raise asyncio.CancelledError
 
 
 async def connect(url: str, role: str, deadline: float) -> AbstractConnection:
