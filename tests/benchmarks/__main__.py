@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from benchmarks import bench as sizes
 from benchmarks import event_loop, report
 from benchmarks.bench import Bench, Finding, Outcome, Size
 from benchmarks.crew import RunFailed
-from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios import NEED_SIZE, SCENARIOS
 from benchmarks.servers import open_servers
 from services import ServiceError
 
@@ -51,7 +52,7 @@ def _measure(arguments: argparse.Namespace, directory: Path) -> tuple[bool, Path
     chosen = os.environ.get("TASKBELL_TEST_POSTGRES_BIN")
     with open_servers(Path(chosen) if chosen else None) as servers:
         bench = Bench(servers, size, directory, event_loop.installed())
-        for name in arguments.only or SCENARIOS:
+        for name in arguments.only or _worthwhile(size):
             bench.say(name)
             try:
                 outcomes[name] = SCENARIOS[name](bench)
@@ -64,6 +65,11 @@ def _measure(arguments: argparse.Namespace, directory: Path) -> tuple[bool, Path
                 bench.servers.sweep()
         path = report.write(bench, arguments.size, outcomes, time.monotonic() - begun)
     return broken, path
+
+
+def _worthwhile(size: Size) -> Iterable[str]:
+    """All scenarios; small ones leave out those that say nothing without size."""
+    return SCENARIOS if size.peers else [name for name in SCENARIOS if name not in NEED_SIZE]
 
 
 def _arguments() -> argparse.Namespace:

@@ -39,3 +39,6 @@ SCENARIOS: Final[dict[str, Callable[[Bench], Outcome]]] = {
     "leases": leases.run,
     "memory": memory.run,
 }
+
+NEED_SIZE: Final = frozenset({"backlog", "ahead", "held", "scaling", "leases", "memory"})
+"""Those that say nothing while they are small."""
