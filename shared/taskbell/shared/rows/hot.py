@@ -113,7 +113,7 @@ class Lease(Row):
     )
     cancel_requested: Mapped[bool] = mapped_column(
         server_default=false(),
-        comment="Someone asked to cancel; the next heartbeat tells the holder.",
+        comment="Someone asked to cancel; the holder looks for it twice a second.",
     )
     progress: Mapped[object | None] = mapped_column(
         JSONB(none_as_null=True),

@@ -45,7 +45,7 @@ CREATE INDEX lease_cancel ON taskbell.lease (worker_id) WHERE cancel_requested;
 COMMENT ON TABLE taskbell.lease IS 'Tasks that run: each row is the right to run one attempt until expires_at.';
 COMMENT ON COLUMN taskbell.lease.expires_at IS 'From then on the reaper may take the task back; heartbeats move it. No index, so that they stay HOT.';
 COMMENT ON COLUMN taskbell.lease.attempt IS 'With worker_id the fence: every write after the claim names both.';
-COMMENT ON COLUMN taskbell.lease.cancel_requested IS 'Someone asked to cancel; the next heartbeat tells the holder.';
+COMMENT ON COLUMN taskbell.lease.cancel_requested IS 'Someone asked to cancel; the holder looks for it twice a second.';
 COMMENT ON COLUMN taskbell.lease.progress IS 'What the handler last said about how far it is; small, replaced as a whole, gone with the lease.';
 COMMENT ON COLUMN taskbell.lease.worker_id IS 'The holder, with its random boot id.';
 COMMENT ON COLUMN taskbell.lease.partition_key IS 'Unique within the queue: one task of a partition runs at a time.';
