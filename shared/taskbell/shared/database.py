@@ -6,16 +6,13 @@ may not have been committed.
 """
 
 import asyncio
-import os
 import random
-import socket
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from json import JSONDecoder
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
@@ -25,13 +22,11 @@ from psycopg.rows import namedtuple_row
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.guard import AWAY, RETRIED, Guard, cut
 from taskbell.shared.statement import Statement
 
 __all__ = ["AWAY", "Database", "DedicatedConnection", "Rows", "conninfo", "cut", "where"]
 
-_RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-# Operational by name, but waiting does not mend them.
-_REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 _TRIES_AFTER_CONFLICT = 5
 _JSON = JSONDecoder()
 _SESSION = "-c jit=off -c default_transaction_isolation=read\\ committed"
@@ -42,9 +37,6 @@ _KEEPALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
-"""What psycopg raises when the way to the database broke, or was not found."""
 
 Rows = list[Any]
 """Named tuples; their fields are the statement's columns."""
@@ -137,20 +129,6 @@ def _translated() -> Generator[None]:
         raise DatabaseAway(told) from error
 
 
-def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:
-    """Break a connection from this side, so that whoever waits on it stops waiting at once."""
-    with _tolerant(), socket.socket(fileno=os.dup(connection.fileno())) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def _tolerant() -> Generator[None]:
-    try:
-        yield
-    except (OSError, psycopg.Error):  # broken already, or closed by the thread that uses it
-        return
-
-
 class DedicatedConnection:
     """One connection for one purpose, opened when first used and again after it broke.
 
@@ -180,7 +158,7 @@ class DedicatedConnection:
             try:
                 async with self.guarded(connection):
                     return await self._execute(connection, steps)
-            except _RETRIED as error:
+            except RETRIED as error:
                 if not tries_left:
                     raise DatabaseAway(str(error)) from error
                 await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - jitter, no secret
@@ -221,24 +199,9 @@ class DedicatedConnection:
             self._connection.adapters.register_loader("jsonb", _BinaryJsonb)
         return self._connection
 
-    @asynccontextmanager
-    async def guarded(self, connection: AsyncConnection[Any]) -> AsyncGenerator[None]:
+    def guarded(self, connection: AsyncConnection[Any]) -> Guard:
         """Bound what runs inside by the deadline; close what broke or was left in the middle."""
-        # Cutting the wire rather than cancelling the wait: a cancelled psycopg asks the server to
-        # stop and waits for its answer, which a silent network never brings.
-        alarm = asyncio.get_running_loop().call_later(self.database.deadline, cut, connection)
-        try:
-            yield
-        except (*_RETRIED, *_REFUSED):
-            raise
-        except AWAY as error:
-            await self.close()
-            raise DatabaseAway(str(error)) from error
-        except asyncio.CancelledError:
-            await self.close()
-            raise
-        finally:
-            alarm.cancel()
+        return Guard(connection, self.database.deadline, self.close)
 
     async def close(self) -> None:
         """Close the connection, if there is one; the next use opens another."""
