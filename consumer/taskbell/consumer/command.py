@@ -1,7 +1,6 @@
 """The composition root: ``taskbell consumer module:app``."""
 
 import asyncio
-import gc
 import importlib
 import os
 import sys
@@ -22,7 +21,7 @@ from taskbell.shared.cli.ending import fail
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop
+from taskbell.shared.loop import new_loop, spare_the_collector
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
 
@@ -34,7 +33,6 @@ EXIT_ABANDONED = 3
 """Stopped before everything was settled or released: what was left runs elsewhere once its lease
 expired."""
 
-_COLLECT_AFTER = (20_000, 20, 20)
 _HURRIED_SECONDS = 3.0
 
 
@@ -63,18 +61,8 @@ def consumer(
     except ValueError as error:  # tells no value
         fail(str(error), code=EXIT_USAGE)
     observe = log_to_stderr(settings.log_level, settings.log_format)
-    _spare_the_collector()
+    spare_the_collector()
     _end_with(run(handlers, settings, observe))
-
-
-def _spare_the_collector() -> None:
-    """Keep what was imported out of the garbage collector's sight, and let it look less often.
-
-    It is there until the end, and was a tenth of what a small task costs.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
 
 
 def _end_with(running: Coroutine[Any, Any, int]) -> NoReturn:

@@ -21,7 +21,7 @@ from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop
+from taskbell.shared.loop import new_loop, spare_the_collector
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
@@ -54,6 +54,7 @@ def relay() -> None:
     except ValueError as error:
         fail(str(error), code=2)
     observe = log_to_stderr(settings.log_level, settings.log_format)
+    spare_the_collector()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(serve(settings, url, observe, storage))

@@ -24,7 +24,7 @@ from taskbell.shared.connections import Connections
 from taskbell.shared.events import Event, Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop
+from taskbell.shared.loop import new_loop, spare_the_collector
 
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 20
@@ -53,6 +53,7 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
         raise CannotServe(str(error)) from error
     server = Server(config, lambda: observe(RoleStarted("api", name, ())))
     _stop_on_signals(server, parts.watcher.stop)
+    spare_the_collector()
     watching = asyncio.create_task(parts.watcher.run(), name="watcher")
     try:
         await server.serve(sockets=[listener])
