@@ -1,8 +1,11 @@
-"""Closing a connection so that its client can read why."""
+"""A connection as its client likes it: an answer comes whole, and before the end."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+_HELD_BYTES: Final = 4096
+"""What is larger is sent at once."""
 
 
 class Lingering(asyncio.Transport):
@@ -11,6 +14,9 @@ class Lingering(asyncio.Transport):
     Closing with octets unread makes the system reset the connection, and a client that is busy
     sending then learns of that instead of reading our answer. So what it sends goes on arriving, to
     be thrown away, until the client is done or ``seconds`` have passed.
+
+    A small piece is held until the next one or until the loop has nothing else to do, so that the
+    head of an answer and its body are sent together.
     """
 
     def __init__(
@@ -21,11 +27,13 @@ class Lingering(asyncio.Transport):
         self._is_sent_to = is_sent_to
         self._seconds = seconds
         self._closing = False
+        self._held = b""
 
     def close(self) -> None:
         """Close now, or once the client is done."""
         if self.is_closing():
             return
+        self._send_held()
         self._closing = True
         if not self._is_sent_to():
             self._transport.close()
@@ -41,8 +49,20 @@ class Lingering(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         """Send, unless it is closing."""
-        if not self._closing:
-            self._transport.write(data)
+        if self._closing:
+            return
+        if self._held:
+            data, self._held = self._held + data, b""
+        elif len(data) <= _HELD_BYTES:
+            self._held = data
+            asyncio.get_running_loop().call_soon(self._send_held)
+            return
+        self._transport.write(data)
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            self._transport.write(held)
 
     def abort(self) -> None:
         """Close at once, whatever is lost."""

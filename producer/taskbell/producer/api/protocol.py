@@ -15,6 +15,9 @@ from taskbell.producer.api import problems
 from taskbell.producer.api.lingering import Lingering
 from taskbell.producer.api.problems import Problem
 
+WHOLE: Final = "taskbell.whole"
+"""In the scope of a request: true once all of its body has arrived."""
+
 _PAUSE_SECONDS: Final = 60.0
 """How long an answer may wait for a client that does not read it."""
 
@@ -98,6 +101,8 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._refused:
+            scope: Any = self.scope  # uvicorn's type knows nothing of ours
+            scope[WHOLE] = True
             super().on_message_complete()
         self._in_head = self._moved = True
 
