@@ -1,8 +1,8 @@
 """The bare framework: what a service would write by hand with FastAPI, and no more.
 
 ``python -m benchmarks.floors.web``: one insert of two rows and one select by key, on as many
-connections and with the same uvicorn settings as ``taskbell api``; no keys, no idempotency, no
-problem documents.
+connections as ``taskbell api`` has and on uvicorn as it comes; no keys, no idempotency, no bounds,
+no problem documents.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
+import uvicorn
 from fastapi import FastAPI, HTTPException, Path
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel
 
-from taskbell.producer.api.server import Server, bound, configuration
+from taskbell.producer.api.server import Server, bound
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.shared.database import conninfo
 from taskbell.shared.ids import new_task_id
@@ -140,7 +141,8 @@ async def serve() -> None:
     await pool.open()
     settings = ApiSettings.read()
     listener = bound(settings.api_host, settings.api_port)
-    await Server(configuration(settings, build(pool)), _tell_started).serve(sockets=[listener])
+    config = uvicorn.Config(build(pool), log_config=None, access_log=False)
+    await Server(config, _tell_started).serve(sockets=[listener])
 
 
 def _tell_started() -> None:
