@@ -105,6 +105,11 @@ class Issuer:
             raise IssuerAway  # it may be a new one
         return found
 
+    @property
+    def is_away(self) -> bool:
+        """Whether its keys could not be fetched when it was last asked; those known go on."""
+        return bool(self._lost)
+
     async def at_rest(self) -> None:
         """Return once nothing is being fetched."""
         if self._fetching is not None:
