@@ -22,6 +22,8 @@ class Places:
         self._store: Any = store  # its typing knows no store that may be any of them
         self._root = root
         self._asking = Asking(deadline)
+        # Credentials that sign nothing say nothing about the store.
+        self._signing = Asking(deadline)
 
     @property
     def is_away(self) -> bool:

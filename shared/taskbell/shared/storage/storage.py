@@ -106,7 +106,7 @@ class Storage(Places):
 
         path, lasts = _read(location).path, timedelta(seconds=seconds)
         try:
-            async with self._asking.bounded("sign"):
+            async with self._signing.bounded("sign"):
                 return str(await sign_async(self._store, "GET", path, lasts))
         except StorageAway:
             return None
