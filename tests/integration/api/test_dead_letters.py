@@ -216,9 +216,9 @@ async def test_a_cursor_of_another_filter_or_caller_is_refused(api: Api, worker:
 async def test_only_an_administrator_may_name_an_owner(api: Api) -> None:
     assert problem(await api.client.get("/dead-letters?owner_id=bob")) == "forbidden"
     assert (await api.client.get("/dead-letters?owner_id=alice")).status_code == 200
-    for nobody in ("", "x" * 200, "%C3%BC" * 200):
+    for nobody in ("", "x" * 200, "%C3%BC" * 100):
         page = await api.as_(ADMIN).get(f"/dead-letters?owner_id={nobody}")
         assert page.json() == {"dead_letters": [], "next": None}
-    for refused in ("x" * 201, "%00"):
+    for refused in ("x" * 201, "%C3%BC" * 101, "%00"):
         answer = await api.as_(ADMIN).get(f"/dead-letters?owner_id={refused}")
         assert problem(answer) == "invalid-task"

@@ -175,6 +175,21 @@ async def test_a_directory_signs_nothing(file_stand: Stand) -> None:
     assert await file_stand.storage.link(location, 60) is None
 
 
+async def test_a_store_whose_credentials_sign_nothing_is_not_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in s3_environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    storage = Storage.at("s3://bucket", inline_bytes=64)
+    location = str(Location.fresh("payload", TASK_ID, "alice", b"{}"))
+
+    assert await storage.link(location, 60) is None
+    assert not storage.is_away
+
+
 def offer(name: str, body: bytes, *, owner_id: str = "alice", size: int | None = None) -> str:
     path = f"client/{owner_segment(owner_id)}/{name}"
     return str(Location(path, sha256(body).hexdigest(), len(body) if size is None else size))

@@ -16,13 +16,13 @@ from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.limits import PAYLOAD_BYTES
 from taskbell.shared.sealing import Kind, is_sealed
+from taskbell.shared.sealing.envelope import HEAD_BYTES
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import kept
 from taskbell.shared.storage import Location, Storage
 
 _JSON: Final = "application/json"
 _LINKED: Final = "A link to the object storage, which opens without credentials for a short time."
-_HEAD_BYTES: Final = 64
 _ASIDE_BYTES: Final = 1024 * 1024
 # Nobody knows how long a row's content is before it is here.
 _ROW_BYTES: Final = PAYLOAD_BYTES
@@ -102,7 +102,7 @@ class _Contents:
     ) -> Response:
         """Link to an object that is as it was sent; what is sealed is opened here."""
         storage = self._storage()
-        sealed = is_sealed(await storage.beginning(row.location, _HEAD_BYTES))
+        sealed = is_sealed(await storage.beginning(row.location, HEAD_BYTES))
         if not sealed:
             link = await storage.link(row.location, self._parts.settings.api_link_seconds)
             if link is not None:
