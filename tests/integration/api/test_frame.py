@@ -128,7 +128,7 @@ async def test_a_request_is_told_by_its_template_and_principal(api: Api) -> None
     await api.client.get("/tasks/01980b1c-8d4e-7cc3-98c4-dc0c0c07398f?x=a-secret")
 
     (served,) = [event for event in api.events if isinstance(event, RequestServed)]
-    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 404)
+    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 422)
     assert served.principal == ALICE.name
     assert "a-secret" not in repr(served)
 

@@ -13,16 +13,19 @@ from psycopg import sql
 
 from integration.api.callers import problem, submit
 from services import Postgres
-from support.api import Api, MakeApi, open_api
+from support.api import ADMIN, Api, MakeApi, open_api
 from support.hands import Hands
 from support.issuer import AUDIENCE, IssuerServer
 from support.stores import Stand
+from support.workers import rows
 from taskbell.producer.api.app import build
 from taskbell.producer.api.keys import make_gatekeeper
+from taskbell.producer.api.metrics import MOST_QUEUES
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.shared.database import conninfo
 from taskbell.shared.errors import StorageAway
 from taskbell.shared.maintenance.measure import Measure
+from taskbell.shared.statements import states
 
 NOBODY_LISTENS = "postgresql+psycopg://user@127.0.0.1:1/nothing"
 
@@ -206,6 +209,27 @@ async def test_metrics_know_no_owner_key_id_or_type_whatever_is_sent(
     assert 'taskbell_tasks_submitted_total{created="true"} 1' in page
     assert 'taskbell_refused_total{reason="invalid-task"} 1' in page
     assert "taskbell_database_up 1" in page
+
+
+async def test_two_hundred_queues_are_told_and_the_rest_together(
+    api: Api, database_url: str
+) -> None:
+    rows(
+        database_url,
+        """INSERT INTO taskbell.queue (name, depth, oldest_age, drain_rate, max_depth, measured_at)
+           SELECT 'q' || lpad(CAST(n AS text), 3, '0'), n, n, 0.5, 9, clock_timestamp()
+           FROM generate_series(0, 202) n RETURNING name""",
+    )
+    measures = await api.parts.connections.run(states.MEASURES, most=MOST_QUEUES)
+    page = (await api.as_(ADMIN).get("/metrics")).text.splitlines()
+
+    assert len(measures) == MOST_QUEUES + 1
+    assert 'taskbell_queue_depth{queue="q199"} 199' in page
+    assert not [line for line in page if "q200" in line]
+    assert 'taskbell_queue_depth{queue="(other)"} 603' in page
+    assert 'taskbell_queue_oldest_seconds{queue="(other)"} 202.0' in page
+    assert 'taskbell_queue_drain_rate{queue="(other)"} 1.5' in page
+    assert not [line for line in page if line.startswith('taskbell_queue_max_depth{queue="(')]
 
 
 async def test_metrics_are_for_operators_unless_they_are_opened(make_api: MakeApi) -> None:

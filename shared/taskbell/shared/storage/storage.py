@@ -79,19 +79,6 @@ class Storage(Places):
         _require(await _aside(len(body), wanted.fits, body))
         return body
 
-    def get_blocking(self, location: str) -> bytes:
-        """The same for a thread."""
-        wanted = _read(location)
-        try:
-            with self._asking.told("read"):
-                found = self._store.get(wanted.path)
-                _require(found.meta["size"] == wanted.size)
-                body = bytes(found.bytes())
-        except FileNotFoundError:
-            self._miss_blocking()
-        _require(wanted.fits(body))
-        return body
-
     async def beginning(self, location: str, length: int) -> bytes:
         """Return the first bytes of an object, unverified."""
         wanted = _read(location)
@@ -157,15 +144,6 @@ class Storage(Places):
 
     async def _miss(self) -> NoReturn:
         await self._require_root()
-        raise Unreadable("missing")
-
-    def _miss_blocking(self) -> NoReturn:
-        self._require_directory()
-        try:
-            with self._asking.told("look"):
-                next(iter(self._store.list(chunk_size=1)), None)
-        except FileNotFoundError:
-            raise self._asking.root_missing() from None
         raise Unreadable("missing")
 
     async def _require_root(self) -> None:

@@ -10,7 +10,7 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskbell.producer.api.metrics import TEXT
+from taskbell.producer.api.metrics import MOST_QUEUES, TEXT
 from taskbell.producer.api.operators import Alive, Ready, answer
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
@@ -96,7 +96,7 @@ class _Health:
         del request, principal
         measures: list[Any] | None
         try:
-            measures = await self._parts.connections.run(states.MEASURES)
+            measures = await self._parts.connections.run(states.MEASURES, most=MOST_QUEUES)
         except (DatabaseAway, psycopg.Error):
             measures = None
         text = self._parts.metrics.text(self._parts.traffic.in_flight, measures)

@@ -48,6 +48,7 @@ class _Tasks:
         self._payloads = Payloads(parts)
 
     async def submit(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         asked = await body.read(request, self._parts.settings, TaskBody)
         keys = request.headers.getlist("idempotency-key")
         task = new_task(asked, principal, keys, apart=self._payloads.apart)
@@ -73,6 +74,7 @@ class _Tasks:
         )
 
     async def submit_many(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         if "idempotency-key" in request.headers:
             problem = "a batch takes no Idempotency-Key: give each task an idempotency_key"
             raise Problem("invalid-task", problem)
@@ -108,8 +110,10 @@ class _Tasks:
         }
 
     async def read(self, request: Request, principal: Principal) -> Response:
+        task_id = query.task_id(request)
+        query.given(request, ())
         rows = await self._parts.connections.run(
-            reading.READ, task_id=query.task_id(request), owner_id=principal.reach
+            reading.READ, task_id=task_id, owner_id=principal.reach
         )
         if not rows:
             raise Problem("not-found")
