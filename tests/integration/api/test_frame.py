@@ -1,5 +1,6 @@
 """What every answer has in common, and what OpenAPI says of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from services import Postgres
 from support.api import ALICE, Api, MakeApi, open_api, served
 from support.waiting import PATIENCE
+from support.workers import rows
 from taskbell.producer.api.front import RequestFailed, RequestServed
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS
@@ -377,3 +379,21 @@ async def test_the_schema_refuses_what_is_refused(api: Api) -> None:
     for asked in taken:
         answer = await api.client.post("/tasks", json=asked)
         assert (answer.status_code, task.is_valid(asked)) == (201, True), asked
+
+
+async def test_connections_that_postgres_ended_while_they_rested_cost_nobody_an_error(
+    api: Api, database_url: str
+) -> None:
+    asked = [api.client.get("/tasks") for _ in range(3)]
+    assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+    ended = rows(
+        database_url,
+        "SELECT pg_terminate_backend(pid, 10000) AS done FROM pg_stat_activity"
+        " WHERE application_name = 'taskbell api' AND datname = current_database()",
+    )
+    answers = [await api.client.get("/tasks"), await api.client.post("/tasks", json={"type": "a"})]
+
+    assert ended
+    assert all(row.done for row in ended)
+    assert [answer.status_code for answer in answers] == [200, 201]
