@@ -30,7 +30,9 @@ _NOT_MIGRATED: Final = (
 )
 _CONFLICT: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
-_UNKNOWN_FATE: Final = "it may have been done: repeat the request with the same Idempotency-Key"
+_UNKNOWN_FATE: Final = (
+    "it may have been done: repeat the request, a submission with the same Idempotency-Key"
+)
 
 
 @dataclass(frozen=True, slots=True)
