@@ -15,7 +15,7 @@ from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from services import Postgres
-from support.api import ALICE, Api, MakeApi, open_api, served
+from support.api import ADMIN, ALICE, Api, MakeApi, open_api, served
 from support.waiting import PATIENCE
 from support.workers import rows
 from taskbell.producer.api.front import RequestFailed, RequestServed
@@ -130,7 +130,7 @@ async def test_a_request_is_told_by_its_template_and_principal(api: Api) -> None
     await api.client.get("/tasks/01980b1c-8d4e-7cc3-98c4-dc0c0c07398f?x=a-secret")
 
     (served,) = [event for event in api.events if isinstance(event, RequestServed)]
-    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 404)
+    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 422)
     assert served.principal == ALICE.name
     assert "a-secret" not in repr(served)
 
@@ -397,3 +397,25 @@ async def test_connections_that_postgres_ended_while_they_rested_cost_nobody_an_
     assert ended
     assert all(row.done for row in ended)
     assert [answer.status_code for answer in answers] == [200, 201]
+
+
+async def test_every_route_behind_a_scope_refuses_a_parameter_it_does_not_know(api: Api) -> None:
+    admin = api.as_(ADMIN)
+    task_id = (await admin.post("/tasks", json={"type": "a"})).json()["task_id"]
+    bodies = {
+        "/tasks": {"type": "a"},
+        "/tasks/batch": {"tasks": [{"type": "a"}]},
+        "/dead-letters/redrive": {"queue": "default"},
+    }
+    answers: dict[str, int] = {}
+
+    for route in api.app.state.routes:
+        if route.scope is not None and route.path != "/metrics":  # which serves whatever asks
+            path = route.path.replace("{task_id}", task_id).replace("{queue:path}", "q")
+            answer = await admin.request(
+                route.method, f"{path}?unknown=1", json=bodies.get(route.path)
+            )
+            answers[f"{route.method} {route.path}"] = answer.status_code
+
+    assert len(answers) > 10
+    assert {name: status for name, status in answers.items() if status != 422} == {}

@@ -77,6 +77,7 @@ class _Contents:
         return await self._answer(request, principal, _RESULT)
 
     async def _answer(self, request: Request, principal: Principal, sought: _Sought) -> Response:
+        query.given(request, ())
         share = self._parts.room.share()
         visit_of(request).held.callback(share.end)
         await share.become(_ROW_BYTES)

@@ -48,6 +48,7 @@ class _Tasks:
         self._payloads = Payloads(parts)
 
     async def submit(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         asked = await body.read(request, self._parts.settings, TaskBody)
         keys = request.headers.getlist("idempotency-key")
         task = new_task(asked, principal, keys, apart=self._payloads.apart)
@@ -73,6 +74,7 @@ class _Tasks:
         )
 
     async def submit_many(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         if "idempotency-key" in request.headers:
             problem = "a batch takes no Idempotency-Key: give each task an idempotency_key"
             raise Problem("invalid-task", problem)
@@ -118,6 +120,7 @@ class _Tasks:
         }
 
     async def read(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         rows = await self._parts.connections.run(
             reading.READ, task_id=query.task_id(request), owner_id=principal.reach
         )
@@ -150,12 +153,15 @@ def _conflict(error: IdempotencyConflict, tasks: Sequence[NewTask], *, known: bo
     places = [
         place for place, task in enumerate(tasks) if task.idempotency_key == error.idempotency_key
     ]
-    problem = "this key stands for another request"
-    if not known:
-        problem = "tasks of this batch give one key to different requests"
+    problem = (
+        "this key stands for another request"
+        if known
+        else "tasks of this batch give one key to different requests"
+    )
     errors = [(f"/tasks/{place}/idempotency_key", problem) for place in places]
-    members = {"task_id": str(error.task_id)} if known else {}
-    return Problem("idempotency-conflict", errors=errors, **members)
+    if not known:
+        return Problem("idempotency-conflict", errors=errors)
+    return Problem("idempotency-conflict", errors=errors, task_id=str(error.task_id))
 
 
 async def _repeated(enqueue: Callable[[], Awaitable[Value]]) -> Value:
