@@ -122,8 +122,12 @@ def open_storage(url: str | None, inline_bytes: int) -> "Storage | None":
 
 def sentence(error: ValidationError) -> str:
     """Say in one line which variables are wrong, without repeating what they hold."""
-    problems = (
-        f"TASKBELL_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}"
-        for each in error.errors(include_input=False, include_url=False, include_context=False)
-    )
-    return "; ".join(problems)
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(_said(each["loc"], each["msg"]) for each in found)
+
+
+def _said(variable: tuple[int | str, ...], problem: str) -> str:
+    problem = problem.removeprefix("Value error, ")
+    if not variable:  # of several together, which it names itself
+        return problem
+    return f"TASKBELL_{'_'.join(map(str, variable)).upper()}: {problem}"

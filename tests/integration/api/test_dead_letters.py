@@ -11,6 +11,7 @@ from support.api import ADMIN, ALICE, BOB, Api, MakeApi
 from support.hands import Hands
 from support.workers import rows
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.shared import dead_letters
 from taskbell.shared.sealing import Kind
 
 SEAL_KEYS = f"k1:{b64encode(bytes(range(32))).decode()}"
@@ -176,6 +177,25 @@ async def test_what_one_call_may_redrive_is_bounded_and_said(
         {"redriven": 1, "more": False},
         {"redriven": 0, "more": False},
     ]
+
+
+async def test_what_dies_again_while_it_is_redriven_is_not_more_to_do(
+    api: Api, worker: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await failed(api.client, worker)
+    redrive_many = dead_letters.redrive_many
+
+    async def redrive_and_fail(*given: Any, **rest: Any) -> list[UUID]:
+        done = await redrive_many(*given, **rest)
+        for task_id in done:
+            await worker.fail(task_id)
+        return done
+
+    monkeypatch.setattr(dead_letters, "redrive_many", redrive_and_fail)
+    answer = await api.client.post("/dead-letters/redrive", json={"queue": "default"})
+
+    assert answer.json() == {"redriven": 2, "more": False}
 
 
 @pytest.mark.parametrize(

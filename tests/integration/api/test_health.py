@@ -22,6 +22,7 @@ from taskbell.producer.api.app import build
 from taskbell.producer.api.keys import make_gatekeeper
 from taskbell.producer.api.metrics import MOST_QUEUES
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.api.troubles import RequestsRefused
 from taskbell.shared.database import conninfo
 from taskbell.shared.errors import StorageAway
 from taskbell.shared.maintenance.measure import Measure
@@ -68,6 +69,9 @@ async def test_without_a_database_it_is_alive_not_ready_and_says_so() -> None:
         read = await api.client.get("/tasks/019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11")
         page = (await api.client.get("/metrics")).text
 
+    refused = [event for event in api.events if isinstance(event, RequestsRefused)]
+    assert [event.problem for event in refused] == ["database-away"]
+    assert "127.0.0.1" in refused[0].error
     assert alive.status_code == 200
     assert (ready.status_code, problem(ready)) == (503, "database-away")
     assert ready.json()["missing"] == ["database"]

@@ -27,7 +27,7 @@ from taskbell.producer.api.route import Operation, Route
 from taskbell.shared import dead_letters
 from taskbell.shared.dead_letters import DeadLetter, Filters, Place
 from taskbell.shared.sealing import Kind
-from taskbell.shared.statements import states
+from taskbell.shared.statements import outbox, states
 
 _FILTERS: Final = frozenset({"queue", "type", "cause", "owner_id"})
 REDRIVEN_AT_MOST: Final = 10_000
@@ -125,11 +125,13 @@ class _Letters:
             )
             return answer({"redriven": len(done), "more": False})
         only = Filters(asked.queue, asked.type, reach, asked.cause)
+        began = (await runner.run(outbox.CLOCK))[0].now
         redriven = await dead_letters.redrive_all(
             runner, only, actor=actor, rate=asked.rate, limit=REDRIVEN_AT_MOST
         )
-        more = bool(redriven) and await dead_letters.list_many(runner, only, limit=1)
-        return answer({"redriven": redriven, "more": bool(more)})
+        # What died again meanwhile is not more: whoever repeats the call would never be done.
+        more = bool(redriven) and await dead_letters.some_until(runner, only, began)
+        return answer({"redriven": redriven, "more": more})
 
 
 def _filters(given: dict[str, str], principal: Principal) -> Filters:
