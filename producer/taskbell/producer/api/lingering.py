@@ -58,6 +58,11 @@ class Lingering(asyncio.Transport):
         if self._transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(self._patience, self._transport.abort)
 
+    def lost(self) -> None:
+        """Send no more: uvloop raises where there is no connection, and nobody would catch it."""
+        self._closing = True
+        self._held = b""
+
     def is_closing(self) -> bool:
         """Whether nothing more is to be written."""
         return self._closing or self._transport.is_closing()
@@ -76,8 +81,7 @@ class Lingering(asyncio.Transport):
 
     def _send_held(self) -> None:
         held, self._held = self._held, b""
-        # Into the end of a connection uvloop raises, and there is nobody here to catch it.
-        if held and not self._transport.is_closing():
+        if held:
             self._transport.write(held)
 
     def abort(self) -> None:

@@ -57,11 +57,11 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
+        self._lingering().lost()
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        transport: Any = self.transport  # uvicorn's type knows nothing of ours
-        transport.end_in_time()  # for the loop closes it now, without asking
+        self._lingering().end_in_time()  # for the loop closes it now, without asking
         super().eof_received()
 
     def data_received(self, data: bytes) -> None:
@@ -76,6 +76,11 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._waiting = 0 if self._moved else self._waiting + len(data)
         if self._waiting > self.most_bytes:
             self._refuse("header-too-large")
+
+    def _lingering(self) -> Lingering:
+        transport: Any = self.transport  # uvicorn's type knows nothing of ours
+        lingering: Lingering = transport
+        return lingering
 
     def is_sent_to(self) -> bool:
         """Whether the client is in the middle of a request."""
