@@ -56,6 +56,16 @@ def test_a_new_key_is_one_the_ring_takes() -> None:
     assert named != call("new-seal-key", "--id", "k1").stdout.strip()
 
 
+@pytest.mark.parametrize(
+    "key_id", ["", "mine:1", "o-mine", "#mine", "a,b:c", "x" * 33, "schlüssel"]
+)
+def test_a_key_that_the_ring_refuses_is_not_made(key_id: str) -> None:
+    refused = call("new-seal-key", "--id", key_id, code=2)
+
+    assert refused.stdout == ""
+    assert "id" in refused.stderr
+
+
 async def _sealed(url: str, key_id: str, owner: str = "") -> Any:
     async with hands(url, "operator") as ours:
         return await make_sealed(url, ours.connection, seals_of(key_id), owner)

@@ -65,11 +65,16 @@ def _key(written: str) -> bytes | None:
         return None
 
 
-def _problem(key_id: str, key: bytes | None, keys: Mapping[str, bytes]) -> str | None:
+def id_problem(key_id: str) -> str | None:
+    """Say why no key of a ring can have this id; None if one can."""
     if not KEY_ID.fullmatch(key_id):
         return "its id has 1 to 32 letters, digits, dots, dashes and underlines, then a colon"
-    if key_id.startswith(OF_OWNERS):
-        return _LIKE_OWNERS
+    return _LIKE_OWNERS if key_id.startswith(OF_OWNERS) else None
+
+
+def _problem(key_id: str, key: bytes | None, keys: Mapping[str, bytes]) -> str | None:
+    if problem := id_problem(key_id):
+        return problem
     if key_id in keys:
         return "its id is there twice"
     if key is None or len(key) != KEY_BYTES:
