@@ -2,37 +2,45 @@
 
 from typing import Final
 
+COUNTED: Final = 200
+"""So many of those who are served before a task are counted; the rest is estimated."""
+
 _FURTHEST: Final = 10 * 366 * 24 * 3600
 
 
 def forecast(
     *,
     due_in: float,
+    ahead: int,
     depth: int | None,
     oldest_age: float | None,
     drain_rate: float | None,
     held: bool,
 ) -> tuple[int | None, float | None]:
-    """Return about where in the queue the task is, from 1, and in how many seconds it may start.
+    """Return where in the queue the task is, from 1, and in how many seconds it may start.
 
-    ``due_in``: seconds, negative once it is due. ``depth``, ``oldest_age`` (seconds) and
-    ``drain_rate`` (tasks a second) are those of its queue when it was last measured. ``held``: it
-    waits for something else than its turn. None where nothing can be told. As if the queue were
-    served by age and filled evenly: priorities are not regarded.
+    ``due_in``: seconds, negative once it is due. ``ahead``: who is served before it, counted up to
+    ``COUNTED``. ``depth``, ``oldest_age`` (seconds) and ``drain_rate`` (tasks a second) are those
+    of its queue when it was last measured. ``held``: it waits for something else than its turn.
+    None where nothing can be told. Who becomes due meanwhile and is served before is not foreseen.
     """
     if held:
         return None, None
     if due_in > 0:
         return None, due_in
-    if depth is None:
-        return None, None
-    position = max(1, round(depth * (1 - _share_before(-due_in, oldest_age))))
+    position = ahead + 1 if ahead < COUNTED else _beyond(-due_in, depth, oldest_age)
     if not drain_rate:
         return position, None
     seconds = position / drain_rate
     return position, seconds if seconds <= _FURTHEST else None
 
 
-def _share_before(waited: float, oldest_age: float | None) -> float:
-    """How much of the queue's span of ages lies behind a task; 1 for the oldest."""
-    return min(1.0, waited / oldest_age) if oldest_age else 0.0
+def _beyond(waited: float, depth: int | None, oldest_age: float | None) -> int:
+    """Estimate a place behind all that are counted.
+
+    As if the queue had been filled evenly, unless the task would then be among those who were
+    counted: many came together, and it is somewhere between them and the last.
+    """
+    last = max(COUNTED + 1, depth or 0)
+    evenly = round(last * (1 - waited / oldest_age)) if oldest_age else 0
+    return evenly if evenly > COUNTED else (COUNTED + 1 + last) // 2

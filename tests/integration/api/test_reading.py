@@ -5,9 +5,12 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+import pytest
 
 from support.api import Api
 from taskbell.shared.database import conninfo
+from taskbell.shared.forecast import COUNTED
+from taskbell.shared.statements import reading
 
 STATES = {
     "running": """
@@ -101,11 +104,81 @@ async def test_a_failed_attempt_shows_its_error_and_when_it_is_due(
 async def test_a_waiting_task_has_a_place_and_a_time(api: Api, database_url: str) -> None:
     task = await _shown(api, database_url, "measured")
 
-    # Due for 50 s of the 100 that the oldest was when the queue was measured, and a little more.
-    assert 1 <= task["position"] <= 500
+    assert task["position"] == 1
     assert datetime.fromisoformat(task["estimated_start_at"]) > datetime.fromisoformat(
         task["due_at"]
     )
+
+
+async def _place(api: Api, task_id: str) -> int | None:
+    answer = await api.client.get(f"/tasks/{task_id}")
+    place: int | None = answer.json()["position"]
+    return place
+
+
+async def test_a_place_is_by_priority_and_then_by_age(api: Api) -> None:
+    born = [
+        (await api.client.post("/tasks", json={"type": "noop", **asked})).json()["task_id"]
+        for asked in (
+            {"priority": 1}, {}, {}, {"priority": 9}, {"queue": "another"}, {"delay": 3600.0},
+            {"partition_key": "a line"}, {"priority": 9, "delay": 3600.0}, {},
+        )
+    ]  # fmt: skip
+
+    places = [await _place(api, each) for each in born]
+
+    assert places == [5, 2, 3, 1, 1, None, None, None, 4]
+
+
+BURST = """
+WITH n AS (
+    SELECT CAST('01900000-0000-7000-8000-' || lpad(to_hex(i), 12, '0') AS uuid) AS id,
+           clock_timestamp() - interval '30 seconds' + i * interval '1 microsecond' AS due_at
+    FROM generate_series(1, 20000) AS i
+), t AS (
+    INSERT INTO taskbell.task (id, owner_id, type, queue, payload)
+    SELECT id, 'alice', 'noop', 'burst', '{}' FROM n
+), q AS (
+    INSERT INTO taskbell.queue (name, depth, oldest_age, drain_rate)
+    VALUES ('burst', 20000, 30, 10)
+)
+INSERT INTO taskbell.outbox (task_id, queue, priority, publish_at)
+SELECT id, 'burst', 5, due_at FROM n
+"""
+
+
+async def test_of_a_burst_the_first_are_counted_and_the_rest_are_behind_them(
+    api: Api, database_url: str
+) -> None:
+    with psycopg.connect(conninfo(database_url)) as connection:
+        connection.execute(BURST)
+
+    places = [
+        await _place(api, f"01900000-0000-7000-8000-{number:012x}")
+        for number in (1, 40, 200, 201, 20_000)
+    ]
+
+    assert places == [1, 40, 200, 10_100, 10_100]
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_looking_at_a_task_reads_a_bounded_part_of_its_queue(database_url: str, mode: str) -> None:
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(BURST)
+        connection.execute("VACUUM ANALYZE taskbell.task, taskbell.outbox")
+        connection.execute(f"SET plan_cache_mode = force_{mode}_plan".encode())
+        connection.execute(
+            "PREPARE shown AS "
+            + reading.READ.sql.replace(":task_id", "$1").replace(":owner_id", "$2")
+        )
+        last = "01900000-0000-7000-8000-000000004e20"
+        (plan,) = connection.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE shown ('{last}', 'alice')"
+        ).fetchone() or (None,)
+
+    assert plan is not None
+    told = plan[0]["Plan"]
+    assert told["Shared Hit Blocks"] + told["Shared Read Blocks"] < COUNTED + 100
 
 
 async def test_a_paused_queue_promises_nothing(api: Api, database_url: str) -> None:

@@ -73,7 +73,10 @@ class ShownTask(ListedTask):
     due_at: Annotated[datetime | None, Field(description="While it waits.")]
     position: Annotated[
         int | None,
-        Field(description="While it is due and waits: about where in its queue, from 1."),
+        Field(
+            description="While it is due and waits: where in its queue, from 1, by priority and "
+            "age; beyond 200 an estimate."
+        ),
     ]
     estimated_start_at: Annotated[
         datetime | None,

@@ -98,6 +98,7 @@ def _forecast(row: Any) -> tuple[int | None, datetime | None]:
         return None, None
     position, seconds = forecast(
         due_in=(row.due_at - row.asked_at).total_seconds(),
+        ahead=row.ahead,
         depth=row.depth,
         oldest_age=row.oldest_age,
         drain_rate=row.drain_rate,
