@@ -5,7 +5,6 @@ import socket
 import struct
 from collections.abc import Coroutine
 from enum import Flag, auto
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -47,12 +46,7 @@ class Proxy:
         await self.admit()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.refuse()
         while self._running:
             self.cut()
