@@ -13,9 +13,9 @@ from typing import Protocol
 import tenacity
 
 from taskbell.consumer.declaration import Declaration
-from taskbell.consumer.errors import BrokerAway
 from taskbell.consumer.link import Delivery, Link
 from taskbell.shared import wire
+from taskbell.shared.amqp import BrokerAway
 from taskbell.shared.clock import loop_time, rest_until
 from taskbell.shared.events import BrokerFound, BrokerLost, Observer
 from taskbell.shared.ids import TaskId, WorkerId

@@ -8,12 +8,12 @@ import typer
 from pydantic import ValidationError
 
 from taskbell.relay.application import apply_bounds, apply_topology, known_queues
-from taskbell.relay.broker import BrokerAway
 from taskbell.relay.permissions import commands
 from taskbell.relay.policy import Management, PolicyRefused
 from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
 from taskbell.relay.settings import RelaySettings
+from taskbell.shared.amqp import BrokerAway
 from taskbell.shared.cli.ending import fail
 from taskbell.shared.database import Database
 from taskbell.shared.doorbell import Doorbell

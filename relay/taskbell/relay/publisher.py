@@ -17,9 +17,10 @@ from pamqp.commands import Basic
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from taskbell.relay import broker
-from taskbell.relay.broker import BrokerAway, Topology, translated
+from taskbell.relay.broker import Topology, translated
 from taskbell.relay.coalesce import Announcement
 from taskbell.relay.lane import Fate
+from taskbell.shared.amqp import BrokerAway
 from taskbell.shared.clock import loop_time
 from taskbell.shared.events import BrokerFound, BrokerLost, Observer, QueueDiffers
 from taskbell.shared.topology import EXCHANGE, QueueType
