@@ -19,12 +19,12 @@ from taskbell.shared.limits import OWNER_BYTES
 from taskbell.shared.remains import Remains, delete_unnamed, remaining
 from taskbell.shared.resealing import BEGINNING, Counts, Resealing
 from taskbell.shared.sealing import Seals
+from taskbell.shared.sealing.envelope import KEY_BYTES
 from taskbell.shared.settings import Settings, sentence
 from taskbell.shared.storage import Storage
 
 __all__ = ["create_owner_key", "erase_owner_key", "extend", "new_seal_key", "reseal"]
 
-_KEY_BYTES = 32
 _NO_RING = "no keys that seal: set TASKBELL_SEAL_KEYS or TASKBELL_SEAL_KEYS_FILE"
 _NOT_LOOKED = "objects were not looked for: TASKBELL_STORAGE_URL is not set"
 
@@ -48,7 +48,7 @@ def new_seal_key(
 ) -> None:
     """Print a new key as TASKBELL_SEAL_KEYS takes it; put it first, keep the old ones behind it."""
     name = key_id or datetime.now(UTC).date().isoformat()
-    typer.echo(f"{name}:{b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}")
+    typer.echo(f"{name}:{b64encode(secrets.token_bytes(KEY_BYTES)).decode()}")
 
 
 def reseal(
