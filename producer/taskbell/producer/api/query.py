@@ -7,13 +7,12 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from taskbell.producer.api import bodies
 from taskbell.producer.api.problems import Problem, echoed
 
-_UUID: Final = re.compile(
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-)
+_UUID: Final = re.compile(bodies.UUID)
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
-_PRINTABLE: Final = re.compile(r"[ -~]{1,200}")
+_PRINTABLE: Final = re.compile(bodies.PRINTABLE)
 
 
 def task_id(request: Request) -> UUID:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from taskbell.producer.api import query, rendering
 from taskbell.producer.api.answers import ListedTasks
+from taskbell.producer.api.bodies import NO_NUL, PRINTABLE
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
@@ -90,7 +91,7 @@ def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
     }
 
 
-_NAME: Final[dict[str, Any]] = {"type": "string", "pattern": "^[ -~]{1,200}$"}
+_NAME: Final[dict[str, Any]] = {"type": "string", "pattern": PRINTABLE}
 _QUERY: Final[Sequence[Mapping[str, Any]]] = (
     _parameter("status", "Only tasks of this status.", type="string", enum=list(TaskStatus)),
     _parameter("type", "Only tasks of this type.", **_NAME, examples=["send_receipt"]),
@@ -98,7 +99,7 @@ _QUERY: Final[Sequence[Mapping[str, Any]]] = (
     _parameter("correlation_id", "Only tasks of this name.", **_NAME, examples=["order-17"]),
     _parameter(
         "owner_id", "Only tasks of this owner; other owners' for administrators alone.",
-        type="string", maxLength=OWNER_BYTES // 4, pattern=r"^[^\x00]*$", examples=["acme"],
+        type="string", maxLength=OWNER_BYTES // 4, pattern=NO_NUL, examples=["acme"],
     ),
     _parameter(
         "limit", "Most tasks on the page.", type="integer",
