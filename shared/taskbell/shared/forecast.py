@@ -1,8 +1,6 @@
 """When a task that waits may start: an estimate from what was measured of its queue. Pure."""
 
-from typing import Final
-
-_FURTHEST: Final = 10 * 366 * 24 * 3600
+from taskbell.shared.limits import DELAY_SECONDS
 
 
 def forecast(
@@ -30,7 +28,7 @@ def forecast(
     if not drain_rate:
         return position, None
     seconds = position / drain_rate
-    return position, seconds if seconds <= _FURTHEST else None
+    return position, seconds if seconds <= DELAY_SECONDS else None
 
 
 def _share_before(waited: float, oldest_age: float | None) -> float:
