@@ -1,7 +1,6 @@
 """What the command line shows of sealed content, with the keys and without them."""
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -9,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from support.commands import call, told
 from support.hands import hands
 from support.sealed import (
     CANARY,
@@ -24,27 +23,8 @@ from support.sealed import (
 )
 from support.workers import Reports, rows, working
 from taskbell.consumer import Consumer, Context, Reject
-from taskbell.shared.cli.app import build
 from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.sealing import Kind
-
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    monkeypatch.delenv("TASKBELL_SEAL_KEYS", raising=False)
-    return database_url
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(build(()), [str(each) for each in arguments])
-
-
-def told(*arguments: object) -> Any:
-    result = call(*arguments, "--output", "json")
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return json.loads(result.stdout)
 
 
 async def failed(url: str, reports: Reports, owner_id: str = "") -> UUID:
