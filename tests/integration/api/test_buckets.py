@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from support.clocks import Clock
 from support.workers import rows
 from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.principal import Principal, Scope
@@ -17,16 +18,6 @@ from taskbell.shared.statement import Statement
 
 # Slow enough that no test lives to see a token come.
 CRAWL = 1e-9
-
-
-class Clock:
-    """Stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Replica:
