@@ -41,6 +41,14 @@ class Proxy:
         self.reply_lost = asyncio.Event()
         """Set once `lose_reply()` has swallowed one."""
 
+    @classmethod
+    def before(cls, url: str, only: bytes = b"") -> Self:
+        """Make one for the server of this URL."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        return cls(parts.hostname, parts.port, only)
+
     async def __aenter__(self) -> Self:
         self.resume()
         await self.admit()

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -75,10 +74,7 @@ def test_a_second_signal_ends_it_at_once(database_url: str, vhost: Vhost) -> Non
 
 
 async def test_it_ends_in_time_while_the_broker_is_silent(database_url: str, vhost: Vhost) -> None:
-    parts = urlsplit(vhost.url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    async with Proxy(parts.hostname, parts.port) as proxy, listening(vhost.url) as ear:
+    async with Proxy.before(vhost.url) as proxy, listening(vhost.url) as ear:
         environment = _environment(database_url=database_url, amqp_url=proxy.through(vhost.url))
         with _running(environment) as process:
             await ear.hears(make_tasks(database_url))

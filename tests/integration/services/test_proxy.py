@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -140,8 +139,7 @@ async def test_a_reply_is_lost_after_the_pattern_even_in_two_pieces(
 async def test_a_commit_whose_reply_is_lost_was_done(
     database_url: str,
 ) -> None:
-    address = urlsplit(database_url)
-    async with Proxy(address.hostname or "", address.port or 0) as proxy:
+    async with Proxy.before(database_url) as proxy:
         url = proxy.through(database_url).replace("+psycopg", "")
         connection = await psycopg.AsyncConnection.connect(url)
         await connection.execute("CREATE TABLE done ()")
