@@ -4,21 +4,15 @@ import json
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from support.api import ADMIN, BOB, Api
+from support.workers import rows
 from taskbell.producer.api.line import key_of
-from taskbell.shared.database import conninfo
 
 
-def _rows(url: str, question: str = "SELECT * FROM taskbell.task ORDER BY id") -> list[Any]:
-    with (
-        psycopg.connect(conninfo(url)) as connection,
-        connection.cursor(row_factory=dict_row) as cursor,
-    ):
-        return cursor.execute(question.encode()).fetchall()
+def _rows(url: str) -> list[dict[str, Any]]:
+    return [row._asdict() for row in rows(url, "SELECT * FROM taskbell.task ORDER BY id")]
 
 
 async def test_a_task_is_created_once_and_known_afterwards(api: Api, database_url: str) -> None:

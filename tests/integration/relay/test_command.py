@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import pytest
 
 from integration.relay.ear import listening
-from services import Postgres
 from support.factories import make_tasks
 from support.proxy import Proxy
 from support.rabbitmq import Vhost
@@ -137,14 +136,9 @@ def test_a_database_url_that_can_never_work_ends_it_in_one_line(url: str) -> Non
 
 
 def test_a_database_that_is_not_migrated_is_one_line_and_code_1(
-    postgres_server: Postgres, vhost: Vhost
+    empty_database_url: str, vhost: Vhost
 ) -> None:
-    name = f"bare_{os.getpid()}"
-    url = postgres_server.create_database(name)
-    try:
-        code, said = _said(_environment(database_url=url, amqp_url=vhost.url))
-    finally:
-        postgres_server.drop_database(name)
+    code, said = _said(_environment(database_url=empty_database_url, amqp_url=vhost.url))
 
     assert code == 1
     assert len(said.splitlines()) == 1

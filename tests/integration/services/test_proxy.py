@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from support.proxy import Direction, Proxy
+from support.workers import rows
+from taskbell.shared.database import conninfo
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ async def test_a_commit_whose_reply_is_lost_was_done(
     database_url: str,
 ) -> None:
     async with Proxy.before(database_url) as proxy:
-        url = proxy.through(database_url).replace("+psycopg", "")
+        url = conninfo(proxy.through(database_url))
         connection = await psycopg.AsyncConnection.connect(url)
         await connection.execute("CREATE TABLE done ()")
         proxy.lose_reply(b"COMMIT")
@@ -149,5 +151,4 @@ async def test_a_commit_whose_reply_is_lost_was_done(
             await connection.commit()
         await proxy.reply_lost.wait()
 
-    with psycopg.connect(database_url.replace("+psycopg", "")) as witness:
-        assert witness.execute("SELECT count(*) FROM done").fetchone() == (0,)
+    assert rows(database_url, "SELECT count(*) FROM done") == [(0,)]

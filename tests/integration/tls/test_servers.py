@@ -15,7 +15,7 @@ from taskbell.consumer.link import Link
 from taskbell.relay import broker
 from taskbell.shared import migration
 from taskbell.shared.amqp import BrokerAway
-from taskbell.shared.database import Database
+from taskbell.shared.database import Database, conninfo
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.ids import new_worker_id
 
@@ -73,7 +73,7 @@ def test_postgres_is_reached_in_the_clear_by_nobody_who_insists(
 ) -> None:
     url = postgres_url(postgres_server, POSTGRES_NAME, authority)
     with pytest.raises(psycopg.OperationalError, match="does not support SSL"):
-        psycopg.connect(url.replace("+psycopg", ""))
+        psycopg.connect(conninfo(url))
 
 
 async def _relays(url: str) -> None:
