@@ -21,17 +21,6 @@ from taskbell.shared.storage import Storage
 
 
 @pytest.fixture
-async def worker(database_url: str) -> AsyncGenerator[Hands]:
-    async with hands(database_url) as ours:
-        yield ours
-
-
-@pytest.fixture
-def connection(worker: Hands) -> DedicatedConnection:
-    return worker.connection
-
-
-@pytest.fixture
 async def alice(database_url: str) -> AsyncGenerator[OwnerClient]:
     async with OwnerClient(database_url, "alice") as client:
         yield client
