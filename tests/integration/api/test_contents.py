@@ -9,7 +9,8 @@ import httpx2
 from services.guarded import LOOPBACK
 from support.api import ADMIN, ALICE, BOB, MakeApi, served
 from support.factories import make_tasks
-from support.sealed_tasks import PAYLOAD, RESULT, make_sealed, ring, seals_of
+from support.keyrings import ring, seals_of
+from support.sealed_tasks import PAYLOAD, RESULT, make_sealed
 from support.stores import Stand, http
 from support.waiting import PATIENCE
 from support.workers import rows

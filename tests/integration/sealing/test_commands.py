@@ -11,16 +11,8 @@ import pytest
 
 from support.commands import call, told
 from support.hands import hands
-from support.sealed import (
-    CANARY,
-    FOREIGN,
-    OLD,
-    erase_data_key,
-    give_data_key,
-    make_sealed,
-    seal_of,
-    seals_of,
-)
+from support.keyrings import seals_of
+from support.sealed import CANARY, FOREIGN, OLD, erase_data_key, give_data_key, make_sealed, seal_of
 from support.workers import Reports, rows, working
 from taskbell.consumer import Consumer, Context, Reject
 from taskbell.shared.maintenance.reap import Reap
@@ -35,7 +27,7 @@ async def failed(url: str, reports: Reports, owner_id: str = "") -> UUID:
     async def charge(_context: Context, payload: dict[str, str]) -> None:
         raise Reject(f"no such card: {payload['card']}")
 
-    seals = seals_of()
+    seals = seals_of("k1")
     if owner_id:
         _, seals = await give_data_key(url, owner_id)
     task_id = make_sealed(url, {"card": CANARY}, seals=seals, type="charge", owner_id=owner_id)
@@ -99,7 +91,7 @@ async def test_plain_texts_stand_next_to_sealed_ones(
 ) -> None:
     monkeypatch.setenv("TASKBELL_SEAL_KEYS", OLD)
     task_id = make_sealed(url, {}, max_attempts=2)
-    seal = seal_of(seals_of(), task_id)
+    seal = seal_of(seals_of("k1"), task_id)
     async with hands(url) as worker:
         (lease,) = await worker.claim_ids([task_id])
         sealed = seal.seal_text(Kind.ERROR, f"no such card: {CANARY}")

@@ -5,7 +5,8 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from support.sealed_tasks import ALL, content_of, make_sealed, seals_of
+from support.keyrings import seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed
 from support.stores import Stand
 from support.workers import rows
 from taskbell.producer import NewTask, Producer

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from support.factories import make_tasks
-from support.sealed_tasks import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed, seals_of
+from support.keyrings import seals_of
+from support.sealed_tasks import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed
 from support.stores import Stand
 from support.waiting import wait_until
 from support.workers import rows, task_of

@@ -10,7 +10,8 @@ from typer.testing import Result
 
 from support import commands
 from support.hands import hands
-from support.sealed_tasks import ALL, content_of, make_sealed, ring, seals_of
+from support.keyrings import ring, seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed
 from support.stores import Stand
 from support.workers import rows
 from taskbell.shared.sealing.keyring import Ring
