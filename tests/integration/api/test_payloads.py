@@ -68,10 +68,10 @@ async def test_a_batch_mixes_all_kinds(api: Api, database_url: str, tmp_path: Pa
     answer = await api.client.post("/tasks/batch", json={"tasks": tasks})
 
     assert answer.status_code == 201
-    tasks = {row.type: row for row in rows(database_url, TASKS)}
-    assert tasks["a"].payload_location.startswith("payload/")
-    assert tasks["b"].payload == 1
-    assert tasks["c"].payload_location == location
+    kept = {row.type: row for row in rows(database_url, TASKS)}
+    assert kept["a"].payload_location.startswith("payload/")
+    assert kept["b"].payload == 1
+    assert kept["c"].payload_location == location
 
 
 async def test_a_refused_payload_of_a_batch_is_named(api: Api, database_url: str) -> None:
