@@ -4,7 +4,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx2
@@ -14,6 +16,7 @@ import pytest
 from services.guarded import LOOPBACK
 from support.api import ApiProcesses
 from support.fleet import Fleet, open_fleet
+from support.issuer import AUDIENCE, IssuerServer
 from support.waiting import PATIENCE, wait_until
 from taskbell.shared.database import conninfo
 
@@ -143,3 +146,37 @@ def test_a_second_signal_ends_it_at_once(fleet: Fleet, api_processes: ApiProcess
 
         wait_until("it ended", lambda: fleet.ended("api") is not None)
     assert fleet.ended("api") == -signal.SIGTERM
+
+
+def _dripping(handler: BaseHTTPRequestHandler) -> None:
+    """Begin an answer whose head never ends; no deadline of a socket ever passes."""
+    try:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Head: ")
+        while True:
+            handler.wfile.write(b"x")
+            threading.Event().wait(0.2)
+    except OSError:  # whoever asked has gone away
+        handler.close_connection = True
+
+
+def test_an_issuer_that_never_answers_does_not_keep_the_process(
+    fleet: Fleet, api_processes: ApiProcesses, issuer: IssuerServer
+) -> None:
+    issuer.answers["/.well-known/openid-configuration"] = _dripping
+    url = api_processes.start(
+        API_AUTH="on", OIDC_ISSUER=issuer.url, OIDC_AUDIENCE=AUDIENCE, API_GRACE="1"
+    )
+    host = httpx2.URL(url)
+    with socket.create_connection((host.host, host.port or 0), PATIENCE) as client:
+        client.sendall(
+            b"GET /tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n"
+            % issuer.token().encode()
+        )
+        wait_until("the issuer is asked", lambda: issuer.asked)
+
+    fleet.signal("api", signal.SIGTERM)
+
+    # It takes the second of grace, and five in which what is done behind everybody's back may end.
+    wait_until("it ended", lambda: fleet.ended("api") is not None, 60)
+    assert fleet.ended("api") == 0
+    assert "role_stopped" in fleet.tail("api")

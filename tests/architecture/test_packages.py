@@ -79,6 +79,17 @@ def test_all_distributions_have_one_version() -> None:
     assert len({project(role)["version"] for role in ROLES}) == 1
 
 
+def test_whoever_runs_a_process_of_its_own_offers_the_faster_loop() -> None:
+    running = {
+        path.relative_to(ROOT).parts[0] for path in MODULES
+        if "import end_with" in path.read_text(encoding="utf-8")
+    }  # fmt: skip
+
+    offered = {role: project(role)["optional-dependencies"].get("uvloop") for role in running}
+
+    assert offered == {role: ["uvloop>=0.21"] for role in ("consumer", "producer", "relay")}
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_siblings_are_pinned_exactly_also_in_extras(role: str) -> None:
     extras: dict[str, list[str]] = project(role).get("optional-dependencies", {})

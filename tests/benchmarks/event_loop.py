@@ -1,4 +1,4 @@
-"""uvloop for relay and consumers, as their extra of that name would bring it."""
+"""uvloop for the processes of all roles, as their extra of that name would bring it."""
 
 import shutil
 import subprocess

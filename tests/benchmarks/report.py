@@ -77,7 +77,7 @@ def _machine(bench: Bench, name: str, seconds: float) -> list[str]:
         "",
         (
             f"Postgres: {settings}. RabbitMQ: schedulers do not spin (`+sbwt none`), persistent "
-            f"messages, publisher confirms. Relay and consumers: {_loop(bench)}."
+            f"messages, publisher confirms. Relay, consumers and HTTP interface: {_loop(bench)}."
         ),
         "",
         _METHOD,

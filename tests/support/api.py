@@ -64,6 +64,10 @@ class Doorman:
             raise Problem("forbidden")
         return principal
 
+    def degraded(self) -> list[str]:
+        """Nothing is away."""
+        return []
+
     async def at_rest(self) -> None:
         """Nothing is done behind anybody's back."""
 

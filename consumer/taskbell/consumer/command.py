@@ -2,12 +2,9 @@
 
 import asyncio
 import importlib
-import os
 import sys
-import traceback
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import pydantic
 import typer
@@ -21,7 +18,7 @@ from taskbell.shared.cli.ending import fail
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop, spare_the_collector
+from taskbell.shared.loop import end_with, spare_the_collector
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
 
@@ -62,23 +59,7 @@ def consumer(
         fail(str(error), code=EXIT_USAGE)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     spare_the_collector()
-    _end_with(run(handlers, settings, observe))
-
-
-def _end_with(running: Coroutine[Any, Any, int]) -> NoReturn:
-    """Run this and end the process with its answer.
-
-    Not ``asyncio.run``, and no usual exit: both wait for handlers that were told to stop and did
-    not, in threads or by swallowing their cancellation.
-    """
-    code = EXIT_NOT_READY
-    try:
-        code = new_loop().run_until_complete(running)
-    except BaseException:  # noqa: BLE001 - a crash must not wait for them either
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    end_with(run(handlers, settings, observe))
 
 
 def _load(application: str) -> Consumer:

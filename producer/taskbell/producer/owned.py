@@ -3,7 +3,6 @@
 The writing half is a producer with ``own_only=True``.
 """
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
@@ -12,10 +11,9 @@ from taskbell.producer.rules import require_owner
 from taskbell.shared import dead_letters, listing, tasks
 from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database
-from taskbell.shared.errors import StorageAway, Unreadable
+from taskbell.shared.kept import value_of
 from taskbell.shared.listing import Page, Wanted
-from taskbell.shared.sealing import Kind, Seals, is_sealed, opened_text
-from taskbell.shared.tasks import Kept
+from taskbell.shared.sealing import Kind, Seals, opened_text
 from taskbell.shared.whereabouts import Whereabouts
 
 if TYPE_CHECKING:  # its library is an extra
@@ -88,7 +86,12 @@ class OwnerClient:
         Raises ``Unreadable`` if the result is sealed or stored and cannot be had, ``StorageAway``.
         """
         kept = await tasks.result_of(self._connections, task_id, owner_id=self.owner_id)
-        return None if kept is None else await self._opened(task_id, kept)
+        if kept is None:
+            return None
+        return await value_of(
+            kept, Kind.RESULT, task_id,
+            runner=self._connections, seals=self._seals, storage=self._storage,
+        )  # fmt: skip
 
     async def cancel(self, task_id: UUID) -> str:
         """Cancel the task if it waits, ask its holder if it runs.
@@ -107,23 +110,6 @@ class OwnerClient:
             self._connections, [task_id], actor=self._actor, owner_id=self.owner_id
         )
         return bool(done)
-
-    async def _opened(self, task_id: UUID, kept: Kept) -> object:
-        sealed = kept.sealed
-        if kept.location is not None:
-            if self._storage is None:
-                raise StorageAway("the result is kept as an object, and this client has no storage")
-            body = await self._storage.get(kept.location)
-            if not is_sealed(body):
-                return json.loads(body)
-            sealed = body
-        return kept.value if sealed is None else json.loads(await self._unsealed(task_id, sealed))
-
-    async def _unsealed(self, task_id: UUID, sealed: bytes) -> bytes:
-        if self._seals is None:
-            raise Unreadable("key unknown")
-        await self._seals.learn(self._connections, sealed=[sealed])
-        return self._seals.open(Kind.RESULT, task_id, self.owner_id, sealed)
 
     async def _opened_text(self, task_id: UUID, text: str) -> str | None:
         if self._seals is not None:

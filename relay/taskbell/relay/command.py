@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Awaitable
 from typing import Annotated
 
 import typer
@@ -14,13 +15,13 @@ from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
 from taskbell.relay.settings import RelaySettings
 from taskbell.shared.amqp import BrokerAway
-from taskbell.shared.cli.ending import fail
+from taskbell.shared.cli.ending import fail, told
 from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop, spare_the_collector
+from taskbell.shared.loop import end_with, spare_the_collector
 from taskbell.shared.maintenance.caretaker import Caretaker
 from taskbell.shared.readiness import found_schema
 from taskbell.shared.settings import sentence
@@ -54,13 +55,17 @@ def relay() -> None:
         fail(str(error), code=2)
     observe = log_to_stderr(settings.log_level, settings.log_format)
     spare_the_collector()
+    end_with(_code_of(serve(settings, url, observe, storage)))
+
+
+async def _code_of(serving: Awaitable[None]) -> int:
     try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(serve(settings, url, observe, storage))
+        await serving
     except NotMigrated as error:
-        fail(f"{error}; run taskbell migrate")
+        return told(f"{error}; run taskbell migrate")
     except TimeoutError:
-        fail(f"could not finish within {_GRACE_SECONDS:.0f} s and was stopped")
+        return told(f"could not finish within {_GRACE_SECONDS:.0f} s and was stopped")
+    return 0
 
 
 async def serve(

@@ -4,7 +4,6 @@ A key is 32 random bytes behind a prefix that may be shown. Only its SHA-256 is 
 chance in it there is nothing to guess, so nothing slow is needed to hash it.
 """
 
-import math
 import re
 import secrets
 import string
@@ -18,6 +17,7 @@ from typing import Final
 
 from taskbell.shared.connections import Runner
 from taskbell.shared.limits import OWNER_BYTES
+from taskbell.shared.rates import require_rate
 from taskbell.shared.statements import access
 from taskbell.shared.text import storable
 
@@ -82,10 +82,8 @@ class Grant:
             require_life(self.seconds)
         if (self.rate is None) != (self.burst is None):
             raise ValueError("rate and burst: both or neither")
-        if self.rate is not None and not 0 < self.rate < math.inf:
-            raise ValueError("rate: more than 0 tasks a second")
-        if self.burst is not None and not 1 <= self.burst < math.inf:
-            raise ValueError("burst: 1 task or more")
+        if self.rate is not None and self.burst is not None:
+            require_rate(self.rate, self.burst)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,9 @@ class Connections:
                 raise DatabaseAway("all connections are busy") from None
         else:  # at once, and without a clock, which costs more than the rest
             await self._room.acquire()
-        return self._free.pop()
+        taken = self._free.pop()
+        taken.forget_if_ended()
+        return taken
 
     def _give_back(self, taken: DedicatedConnection) -> None:
         self._free.append(taken)

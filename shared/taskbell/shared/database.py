@@ -22,7 +22,7 @@ from psycopg.rows import namedtuple_row
 
 from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
-from taskbell.shared.guard import AWAY, RETRIED, Guard, cut
+from taskbell.shared.guard import AWAY, RETRIED, Guard, cut, was_spoken_to
 from taskbell.shared.statement import Statement
 
 __all__ = ["AWAY", "Database", "DedicatedConnection", "Rows", "conninfo", "cut", "where"]
@@ -198,6 +198,15 @@ class DedicatedConnection:
             self._connection.adapters.register_loader("jsonb", _Jsonb)
             self._connection.adapters.register_loader("jsonb", _BinaryJsonb)
         return self._connection
+
+    def forget_if_ended(self) -> None:
+        """Let the next use open another connection if the server ended this one while it rested.
+
+        Found out by the next statement, it would cost that one an error.
+        """
+        connection = self._connection
+        if connection is not None and not connection.closed and was_spoken_to(connection):
+            connection.pgconn.finish()
 
     def guarded(self, connection: AsyncConnection[Any]) -> Guard:
         """Bound what runs inside by the deadline; close what broke or was left in the middle."""

@@ -202,6 +202,12 @@ async def redrive_all(
     return redriven
 
 
+async def some_until(runner: Runner, only: Filters, until: datetime) -> bool:
+    """Tell whether any of those that failed until then is left."""
+    rest: dict[str, Any] = {"after_at": _BEGINNING[0], "after_id": _BEGINNING[1], "batch": 1}
+    return bool(await runner.run(dead_letter.oldest(only.names), until=until, **rest, **only.given))
+
+
 async def discard_many(
     runner: Runner, task_ids: Iterable[UUID], *, actor: str, owner_id: str | None = None
 ) -> list[UUID]:

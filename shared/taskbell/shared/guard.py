@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -70,6 +71,13 @@ class Guard:
                 raise DatabaseAway(str(error)) from error
         finally:
             self._alarm.cancel()
+
+
+def was_spoken_to(connection: AsyncConnection[Any]) -> bool:
+    """Whether the server said something unasked to a resting connection: mostly, its end."""
+    look = select.poll()
+    look.register(connection.fileno(), select.POLLIN)
+    return bool(look.poll(0))
 
 
 def cut(connection: AsyncConnection[Any] | Connection[Any]) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import re
 import sys
-from typing import Literal
+from typing import Literal, cast
 
 import structlog
 
@@ -48,4 +48,6 @@ def log_to_stderr(level: str, form: Literal["auto", "json", "console"]) -> Obser
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in cast("tuple[object, ...]", value)]
     return value if isinstance(value, str | int | float | None) else str(value)

@@ -1,12 +1,17 @@
-"""What a role's process runs on: uvloop's event loop where it is installed, a collector spared."""
+"""What a role's process runs on, uvloop's event loop where it is installed, and how it ends."""
 
 import asyncio
 import gc
 import importlib
 import importlib.util
-from typing import Final
+import os
+import sys
+import traceback
+from collections.abc import Coroutine
+from typing import Any, Final, NoReturn
 
 _COLLECT_AFTER: Final = (20_000, 20, 20)
+_CRASHED: Final = 1
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -27,3 +32,20 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
+
+
+def end_with(running: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run this and end the process with the code it returns; a crash is told, and is code 1.
+
+    Not ``asyncio.run``, and no usual exit: both wait for threads, in which handlers run that were
+    told to stop and did not, names are looked up, and servers asked that never answer. What must be
+    closed or written is so before this returns its code; nothing registered with ``atexit`` runs.
+    """
+    code = _CRASHED
+    try:
+        code = new_loop().run_until_complete(running)
+    except BaseException:  # noqa: BLE001 - a crash must not wait for them either
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,6 +1,5 @@
 """Rates for operators: how fast an owner, or whoever holds an API key, may submit tasks."""
 
-import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,6 +25,14 @@ class Rate:
     tokens: float
 
 
+def require_rate(rate: float, burst: float) -> None:
+    """Refuse what no bucket can count by; raises ``ValueError``."""
+    if not 0 < rate <= MOST:  # so written, NaN does not pass
+        raise ValueError(f"rate: more than 0, at most {MOST:,.0f} tasks a second")
+    if not 1 <= burst <= MOST:
+        raise ValueError(f"burst: 1 to {MOST:,.0f} tasks at once")
+
+
 async def list_many(runner: Runner) -> list[Rate]:
     """Return all that are set, the owners' first."""
     return [Rate(*row) for row in await runner.run(statements.RATES)]
@@ -41,10 +48,7 @@ async def set_rate(
     """
     if len(name.encode()) > OWNER_BYTES or "\x00" in name:
         raise ValueError("no owner or key can have this name")
-    if not (math.isfinite(rate) and 0 < rate <= MOST):
-        raise ValueError("the rate must be more than 0 and at most 1e9 tasks a second")
-    if not (math.isfinite(burst) and 1 <= burst <= MOST):
-        raise ValueError("the burst must lie within 1 to 1e9 tasks")
+    require_rate(rate, burst)
     await runner.run(
         statements.SET_RATE, scope=scope, name=name, rate=rate, burst=burst, actor=actor
     )

@@ -172,9 +172,7 @@ class Resealing:
         if piece.key_id is None:
             return found.encode() if isinstance(found, str) else found
         body = from_text(found) if isinstance(found, str) else found
-        if (
-            body is None
-        ):  # somebody wrote a clear text meanwhile; the swap will not find the old one
+        if body is None:  # somebody wrote a clear text meanwhile: the swap will not find the old
             raise Unreadable("changed")
         return self._seals.open(piece.column.kind, seal.task_id, seal.owner_id, body)
 

@@ -100,14 +100,7 @@ class Settings(BaseSettings):
     @property
     def storage(self) -> "Storage | None":
         """Where large content is kept, if anywhere; raises ``ValueError``."""
-        if self.storage_url is None:
-            return None
-        from taskbell.shared.storage import Storage  # noqa: PLC0415 - see above
-
-        try:
-            return Storage.at(self.storage_url, inline_bytes=self.storage_inline_bytes)
-        except ValueError as error:
-            raise ValueError(f"TASKBELL_STORAGE_URL: {error}") from None
+        return open_storage(self.storage_url, self.storage_inline_bytes)
 
     @property
     def broker_url(self) -> str | None:
@@ -115,10 +108,26 @@ class Settings(BaseSettings):
         return self.amqp_url.get_secret_value() if self.amqp_url else None
 
 
+def open_storage(url: str | None, inline_bytes: int) -> "Storage | None":
+    """Open the storage of ``TASKBELL_STORAGE_URL``, if it names one; raises ``ValueError``."""
+    if not url:
+        return None
+    from taskbell.shared.storage import Storage  # noqa: PLC0415 - see above
+
+    try:
+        return Storage.at(url, inline_bytes=inline_bytes)
+    except ValueError as error:
+        raise ValueError(f"TASKBELL_STORAGE_URL: {error}") from None
+
+
 def sentence(error: ValidationError) -> str:
     """Say in one line which variables are wrong, without repeating what they hold."""
-    problems = (
-        f"TASKBELL_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}"
-        for each in error.errors(include_input=False, include_url=False, include_context=False)
-    )
-    return "; ".join(problems)
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(_said(each["loc"], each["msg"]) for each in found)
+
+
+def _said(variable: tuple[int | str, ...], problem: str) -> str:
+    problem = problem.removeprefix("Value error, ")
+    if not variable:  # of several together, which it names itself
+        return problem
+    return f"TASKBELL_{'_'.join(map(str, variable)).upper()}: {problem}"

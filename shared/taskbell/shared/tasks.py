@@ -4,11 +4,10 @@ With an ``owner_id`` another owner's task is one that does not exist; None reach
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from taskbell.shared.connections import Runner
-from taskbell.shared.sealing import SEALED
+from taskbell.shared.kept import Kept
 from taskbell.shared.statements import cancel, task
 from taskbell.shared.whereabouts import Whereabouts
 
@@ -24,27 +23,10 @@ async def find(runner: Runner, task_id: UUID, *, owner_id: str | None = None) ->
     return Whereabouts(**rows[0]._asdict()) if rows else None
 
 
-async def payload_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> object:
-    """Return the payload as it was enqueued; one that is not kept in the clear is named so.
-
-    Raises ``LookupError`` if there is no such task.
-    """
+async def payload_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Kept | None:
+    """Return a task's payload as it is kept; None if there is no such task."""
     rows = await runner.run(task.PAYLOAD, task_id=task_id, owner_id=owner_id)
-    if not rows:
-        raise LookupError(f"there is no task {task_id}")
-    (row,) = rows
-    if row.sealed:
-        return SEALED
-    return row.payload if row.location is None else f"(at {row.location})"
-
-
-class Kept(NamedTuple):
-    """A result as it is kept: the value itself, sealed, or as an object at a location."""
-
-    owner_id: str
-    value: object
-    sealed: bytes | None
-    location: str | None
+    return Kept(*rows[0]) if rows else None
 
 
 async def result_of(runner: Runner, task_id: UUID, *, owner_id: str | None = None) -> Kept | None:

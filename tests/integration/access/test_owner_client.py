@@ -16,6 +16,7 @@ from taskbell.shared import dead_letters, tasks
 from taskbell.shared.database import DedicatedConnection, conninfo
 from taskbell.shared.dead_letters import Filters
 from taskbell.shared.ids import new_task_id
+from taskbell.shared.kept import Kept
 from taskbell.shared.sealing import Kind, Seals
 from taskbell.shared.storage import Storage
 
@@ -170,10 +171,14 @@ async def test_payloads_are_read_of_ones_own_tasks_alone(
 ) -> None:
     own, other = make(database_url, "alice", "bob")
 
-    assert await tasks.payload_of(connection, own, owner_id="alice") == {"of": "alice"}
-    for each in (other, new_task_id()):
-        with pytest.raises(LookupError, match=f"there is no task {each}"):
-            await tasks.payload_of(connection, each, owner_id="alice")
+    mine = await tasks.payload_of(connection, own, owner_id="alice")
+    others = [
+        await tasks.payload_of(connection, each, owner_id="alice")
+        for each in (other, new_task_id())
+    ]
+
+    assert mine == Kept("alice", {"of": "alice"}, None, None)
+    assert others == [None, None]
 
 
 async def test_a_result_that_is_sealed_or_kept_as_an_object_is_opened(
@@ -201,7 +206,7 @@ async def test_what_cannot_be_opened_says_why(database_url: str, tmp_path: Path)
 
         with pytest.raises(Unreadable, match="key unknown"):
             await alice.result(ids[0])
-        with pytest.raises(StorageAway, match="this client has no storage"):
+        with pytest.raises(StorageAway, match="no storage is set"):
             await alice.result(ids[2])
         found = await alice.find(ids[0])
         assert found is not None

@@ -55,7 +55,9 @@ class House:
         """A new key."""
         return await access.create(self.recorded, Grant(owner, scopes), actor="test")
 
-    async def call(self, way: Way, task_id: UUID, key: NewKey | str | None) -> httpx2.Response:
+    async def call(
+        self, way: Way, task_id: UUID, key: NewKey | str | None, **query: str
+    ) -> httpx2.Response:
         """Go this way, about this task, with a key or with whatever text stands for one."""
         body = way.rule.body
         headers = {} if key is None else {"Authorization": f"Bearer {_text(key)}"}
@@ -65,7 +67,7 @@ class House:
             return await client.request(
                 way.method,
                 way.url(task_id),
-                params=way.rule.query,
+                params=way.rule.query | query,
                 json=None if body is None else body(task_id),
             )
 

@@ -2,12 +2,20 @@
 
 import asyncio
 import http.client
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from support.api import ALICE, Api, MakeApi, served
+from taskbell.producer.api.lingering import Lingering
+from taskbell.producer.api.principal import Principal
+from taskbell.producer.api.route import Operation, Route
 
 # Only a test that fails waits so long.
 PATIENCE = 60.0
@@ -228,6 +236,97 @@ async def test_requests_that_follow_at_once_are_answered_in_order(api: Api) -> N
         answers = [await client.answer() for _ in range(5)]
 
     assert [status for status, _, _ in answers] == [201] * 5
+
+
+@pytest.mark.parametrize(
+    ("behind", "late"),
+    [
+        (b"what is this?\r\n\r\n", False),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", False),
+        (b"GET /tas", True),
+    ],
+    ids=["no HTTP", "too large", "not complete"],
+)
+async def test_a_request_is_not_answered_for_what_follows_it(
+    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch, behind: bytes, *, late: bool
+) -> None:
+    begun, done, last = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    received = HttpToolsProtocol.data_received
+
+    def noted(self: HttpToolsProtocol, data: bytes) -> None:
+        received(self, data)
+        if data.endswith(behind[-8:]):
+            last.set()
+
+    monkeypatch.setattr(HttpToolsProtocol, "data_received", noted)
+
+    async def work(request: Request, principal: Principal) -> Response:
+        del request, principal
+        begun.set()
+        await done.wait()
+        return Response(b"done")
+
+    working = Route("POST", "/work", None, work, Operation("Work", "Tests"))
+    head_seconds = 0.1 if late else PATIENCE
+    api = make_api(more=[working], api_head_seconds=head_seconds)
+    async with served(api) as port, _connected(api, port) as client:
+        await client.head("Content-Length: 0", method="POST /work")
+        await begun.wait()
+        await client.send(behind)
+        await last.wait()
+        if late:  # the server's clock is this loop's, and began to run before
+            await asyncio.sleep(head_seconds)
+        done.set()
+
+        status, _, body = await client.answer()
+
+        assert (status, body) == (200, b"done")
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize("ended_by", ["server", "client"])
+async def test_who_reads_nothing_does_not_keep_a_connection(
+    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    monkeypatch.setattr("taskbell.producer.api.protocol._PAUSE_SECONDS", 0.5)
+    made: list[asyncio.Transport] = []
+    lost = asyncio.Event()
+    make, lose = Lingering.__init__, HttpToolsProtocol.connection_lost
+
+    def noted(self: Lingering, transport: asyncio.Transport, *rest: Any) -> None:
+        made.append(transport)
+        make(self, transport, *rest)
+
+    def noted_too(self: HttpToolsProtocol, exc: Exception | None) -> None:
+        lost.set()
+        lose(self, exc)
+
+    monkeypatch.setattr(Lingering, "__init__", noted)
+    monkeypatch.setattr(HttpToolsProtocol, "connection_lost", noted_too)
+
+    async def answer(request: Request, principal: Principal) -> Response:
+        del request, principal
+        return Response(b"x" * 20_000)
+
+    loop = asyncio.get_running_loop()
+    api = make_api(more=[Route("GET", "/some", None, answer, Operation("Answer", "Tests"))])
+    async with served(api) as port:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(0)
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            # Until something does not fit the system's buffers: little, so that nobody is paused.
+            while not (made and made[0].get_write_buffer_size()):
+                await loop.sock_sendall(client, b"GET /some HTTP/1.1\r\nHost: api\r\n\r\n")
+                await asyncio.sleep(0.01)
+            if ended_by == "client":
+                client.shutdown(socket.SHUT_WR)
+            else:
+                last = b"GET /livez HTTP/1.1\r\nHost: api\r\nConnection: close\r\n\r\n"
+                await loop.sock_sendall(client, last)
+
+            async with asyncio.timeout(PATIENCE):
+                await lost.wait()
 
 
 @pytest.mark.parametrize(

@@ -262,3 +262,38 @@ async def test_what_was_spent_here_comes_back_when_the_database_cannot_be_asked(
     # Two were taken at first, one of which was spent: the other is here still, once.
     assert await replica.admits(caller())
     assert not await replica.admits(caller())
+
+
+async def test_all_who_wait_for_one_look_fail_with_it(database_url: str) -> None:
+    """The owner's row may be locked for long: by a producer that has not committed."""
+    limit(database_url)
+    database = Database(database_url, deadline=1.0)
+    connections = Connections(database, "test", 5)
+    replica = Replica(connections)
+    holder = await database.connect("holder")
+    try:
+        async with holder.transaction():
+            await holder.execute("SELECT FROM taskbell.rate_limit FOR UPDATE")
+            asked = [replica.buckets.take(caller(), 1) for _ in range(5)]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        await holder.close()
+        await connections.close()
+
+    assert [type(answer) for answer in answers] == [DatabaseAway] * 5
+    assert replica.asked == 1, "one after the other would have waited for each other"
+
+
+async def test_who_waits_for_a_look_that_is_called_off_looks_again(
+    replica: Replica, database_url: str
+) -> None:
+    limit(database_url, burst=1)
+    first = asyncio.ensure_future(replica.buckets.take(caller(), 1))
+    others = [asyncio.ensure_future(replica.admits(caller())) for _ in range(3)]
+    await asyncio.sleep(0)
+    first.cancel()
+
+    admitted = await asyncio.gather(*others)
+
+    assert first.cancelled()
+    assert sum(admitted) + sum(tokens(database_url).values()) <= 1 + 1e-6

@@ -11,6 +11,7 @@ from support.hands import Hands
 from support.keyrings import ring
 from support.workers import rows
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.shared import dead_letters
 from taskbell.shared.sealing import Kind
 
 
@@ -176,6 +177,25 @@ async def test_what_one_call_may_redrive_is_bounded_and_said(
     ]
 
 
+async def test_what_dies_again_while_it_is_redriven_is_not_more_to_do(
+    api: Api, worker: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await failed(api.client, worker)
+    redrive_many = dead_letters.redrive_many
+
+    async def redrive_and_fail(*given: Any, **rest: Any) -> list[UUID]:
+        done = await redrive_many(*given, **rest)
+        for task_id in done:
+            await worker.fail(task_id)
+        return done
+
+    monkeypatch.setattr(dead_letters, "redrive_many", redrive_and_fail)
+    answer = await api.client.post("/dead-letters/redrive", json={"queue": "default"})
+
+    assert answer.json() == {"redriven": 2, "more": False}
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -214,9 +234,9 @@ async def test_a_cursor_of_another_filter_or_caller_is_refused(api: Api, worker:
 async def test_only_an_administrator_may_name_an_owner(api: Api) -> None:
     assert problem(await api.client.get("/dead-letters?owner_id=bob")) == "forbidden"
     assert (await api.client.get("/dead-letters?owner_id=alice")).status_code == 200
-    for nobody in ("", "x" * 200, "%C3%BC" * 200):
+    for nobody in ("", "x" * 200, "%C3%BC" * 100):
         page = await api.as_(ADMIN).get(f"/dead-letters?owner_id={nobody}")
         assert page.json() == {"dead_letters": [], "next": None}
-    for refused in ("x" * 201, "%00"):
+    for refused in ("x" * 201, "%C3%BC" * 101, "%00"):
         answer = await api.as_(ADMIN).get(f"/dead-letters?owner_id={refused}")
         assert problem(answer) == "invalid-task"

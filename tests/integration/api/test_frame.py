@@ -1,5 +1,6 @@
 """What every answer has in common, and what OpenAPI says of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -13,8 +14,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from support.api import ALICE, Api, MakeApi, open_api, served
+from support.api import ADMIN, ALICE, Api, MakeApi, open_api, served
 from support.waiting import PATIENCE
+from support.workers import rows
 from taskbell.producer.api.front import RequestFailed, RequestServed
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS
@@ -127,7 +129,7 @@ async def test_a_request_is_told_by_its_template_and_principal(api: Api) -> None
     await api.client.get("/tasks/01980b1c-8d4e-7cc3-98c4-dc0c0c07398f?x=a-secret")
 
     (served,) = [event for event in api.events if isinstance(event, RequestServed)]
-    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 404)
+    assert (served.route, served.method, served.status) == ("/tasks/{task_id}", "GET", 422)
     assert served.principal == ALICE.name
     assert "a-secret" not in repr(served)
 
@@ -374,3 +376,43 @@ async def test_the_schema_refuses_what_is_refused(api: Api) -> None:
     for asked in taken:
         answer = await api.client.post("/tasks", json=asked)
         assert (answer.status_code, task.is_valid(asked)) == (201, True), asked
+
+
+async def test_connections_that_postgres_ended_while_they_rested_cost_nobody_an_error(
+    api: Api, database_url: str
+) -> None:
+    asked = [api.client.get("/tasks") for _ in range(3)]
+    assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+    ended = rows(
+        database_url,
+        "SELECT pg_terminate_backend(pid, 10000) AS done FROM pg_stat_activity"
+        " WHERE application_name = 'taskbell api' AND datname = current_database()",
+    )
+    answers = [await api.client.get("/tasks"), await api.client.post("/tasks", json={"type": "a"})]
+
+    assert ended
+    assert all(row.done for row in ended)
+    assert [answer.status_code for answer in answers] == [200, 201]
+
+
+async def test_every_route_behind_a_scope_refuses_a_parameter_it_does_not_know(api: Api) -> None:
+    admin = api.as_(ADMIN)
+    task_id = (await admin.post("/tasks", json={"type": "a"})).json()["task_id"]
+    bodies = {
+        "/tasks": {"type": "a"},
+        "/tasks/batch": {"tasks": [{"type": "a"}]},
+        "/dead-letters/redrive": {"queue": "default"},
+    }
+    answers: dict[str, int] = {}
+
+    for route in api.app.state.routes:
+        if route.scope is not None and route.path != "/metrics":  # which serves whatever asks
+            path = route.path.replace("{task_id}", task_id).replace("{queue:path}", "q")
+            answer = await admin.request(
+                route.method, f"{path}?unknown=1", json=bodies.get(route.path)
+            )
+            answers[f"{route.method} {route.path}"] = answer.status_code
+
+    assert len(answers) > 10
+    assert {name: status for name, status in answers.items() if status != 422} == {}

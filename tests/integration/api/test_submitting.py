@@ -266,6 +266,39 @@ async def test_a_batch_is_all_or_nothing(api: Api, database_url: str) -> None:
     assert [row["type"] for row in _rows(database_url)] == ["first"]
 
 
+async def test_a_batch_that_contradicts_itself_names_no_task_that_was_taken_back(
+    api: Api, database_url: str
+) -> None:
+    tasks = [{"type": name, "idempotency_key": "one"} for name in ("a", "b")]
+
+    conflict = await api.client.post("/tasks/batch", json={"tasks": tasks})
+
+    assert (conflict.status_code, "task_id" in conflict.json()) == (422, False)
+    assert [each["pointer"] for each in conflict.json()["errors"]] == [
+        "/tasks/0/idempotency_key",
+        "/tasks/1/idempotency_key",
+    ]
+    assert _rows(database_url) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "pointer", "said"),
+    [
+        ("[]", "", "must be an object"),
+        ('{"type": "a", "kind": 1}', "/kind", "is unknown here"),
+        ("{}", "/type", "is needed"),
+    ],
+)
+async def test_faults_are_named_in_the_words_of_json(
+    api: Api, content: str, pointer: str, said: str
+) -> None:
+    answer = await api.client.post(
+        "/tasks", content=content, headers={"Content-Type": "application/json"}
+    )
+
+    assert answer.json()["errors"] == [{"pointer": pointer, "detail": said}]
+
+
 @pytest.mark.parametrize("tasks", [[], [{"type": "a"}] * 1001, {}, None])
 async def test_a_batch_holds_one_to_a_thousand(api: Api, tasks: object) -> None:
     answer = await api.client.post("/tasks/batch", json={"tasks": tasks})
@@ -314,3 +347,18 @@ async def test_an_id_may_be_written_in_capitals(api: Api) -> None:
     answer = await api.client.get(f"/tasks/{made.json()['task_id'].upper()}")
 
     assert UUID(answer.json()["task_id"]) == UUID(made.json()["task_id"])
+
+
+async def test_a_batch_that_can_never_be_admitted_is_told_so(api: Api, database_url: str) -> None:
+    rows(
+        database_url,
+        "INSERT INTO taskbell.rate_limit (scope, name, rate, burst, tokens)"
+        " VALUES ('owner', 'alice', 1, 2, 2)",
+    )
+
+    answer = await api.client.post("/tasks/batch", json={"tasks": [{"type": "a"}] * 3})
+
+    assert answer.status_code == 429
+    assert "burst" in answer.json()["detail"]
+    assert answer.json()["limited"] == "owner"
+    assert answer.headers["retry-after"].isdecimal()

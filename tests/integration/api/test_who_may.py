@@ -113,6 +113,21 @@ async def test_a_missing_scope_is_told_before_anything_is_looked_up(house: House
     assert house.state() == before
 
 
+async def test_what_a_query_says_is_known_or_refused(house: House) -> None:
+    before = house.state()
+    for way in guarded(house):
+        if way.path == "/metrics":  # whoever scrapes it may add what it likes
+            continue
+
+        answer = await house.call(way, house.victims[0], house.admin, wati="5")
+
+        assert answer.status_code == 422, way
+        if way.method != "HEAD":
+            (error,) = answer.json()["errors"]
+            assert error["pointer"] == "?wati", way
+    assert house.state() == before
+
+
 async def test_another_owners_task_is_as_one_that_never_was(house: House) -> None:
     before = house.state()
     await house.call(reaching(house, Reach.ONE)[0], new_task_id(), house.bob)  # knows bob's key

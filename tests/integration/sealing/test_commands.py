@@ -1,6 +1,7 @@
 """What the command line shows of sealed content, with the keys and without them."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -9,14 +10,19 @@ from uuid import UUID
 
 import pytest
 
+from support import sealed_tasks
 from support.commands import call, told
+from support.factories import make_tasks
 from support.hands import hands
 from support.keyrings import seals_of
 from support.sealed import CANARY, FOREIGN, OLD, erase_data_key, give_data_key, make_sealed, seal_of
+from support.stores import Stand
 from support.workers import Reports, rows, working
 from taskbell.consumer import Consumer, Context, Reject
 from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.sealing import Kind
+
+NO_KEYS = "(sealed: set TASKBELL_SEAL_KEYS or TASKBELL_SEAL_KEYS_FILE to see it)"
 
 
 async def failed(url: str, reports: Reports, owner_id: str = "") -> UUID:
@@ -70,7 +76,10 @@ async def test_with_the_keys_sealed_content_is_shown(
 async def test_without_the_keys_it_is_said_to_be_sealed(url: str, reports: Reports) -> None:
     task_id = await failed(url, reports)
 
-    assert set((await in_thread(shown, task_id)).values()) == {"(sealed)"}
+    seen = await in_thread(shown, task_id)
+
+    assert seen.pop("payload") == NO_KEYS
+    assert set(seen.values()) == {"(sealed)"}
 
 
 async def test_with_other_keys_or_an_erased_one_the_reason_is_told(
@@ -84,6 +93,71 @@ async def test_with_other_keys_or_an_erased_one_the_reason_is_told(
     erased = set((await in_thread(shown, task_id)).values())
 
     assert (foreign, erased) == ({"(unreadable: key unknown)"}, {"(unreadable: erased)"})
+
+
+async def stored(url: str, stand: Stand, body: bytes) -> tuple[UUID, str]:
+    """A task of nobody's with this object as its payload."""
+    (task_id,) = make_tasks(url)
+    location = await stand.storage.put("payload", task_id, "", body)
+    kept = "UPDATE taskbell.task SET payload = NULL, payload_location = %s WHERE id = %s"
+    rows(url, kept, location, task_id)
+    return task_id, location
+
+
+def payload_shown(task_id: UUID) -> Any:
+    return told("tasks", "show", task_id, "--payload")["payload"]
+
+
+async def test_a_stored_payload_is_fetched_and_opened(
+    url: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear, _ = await stored(url, stand, b'{"order": 7}')
+    async with hands(url) as operator:
+        sealed = await sealed_tasks.make_sealed(
+            url, operator.connection, seals_of("k1"), storage=stand.storage
+        )
+    monkeypatch.setenv("TASKBELL_STORAGE_URL", stand.url)
+    without_keys = await in_thread(payload_shown, sealed)
+    monkeypatch.setenv("TASKBELL_SEAL_KEYS", OLD)
+
+    assert await in_thread(payload_shown, clear) == {"order": 7}
+    assert await in_thread(payload_shown, sealed) == json.loads(sealed_tasks.PAYLOAD)
+    assert without_keys == NO_KEYS
+
+
+async def test_a_stored_payload_that_cannot_be_had_is_named_with_the_reason(
+    url: str, file_stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id, location = await stored(url, file_stand, b"{}")
+    strange, where = await stored(url, file_stand, b"not JSON")
+    unset = await in_thread(payload_shown, task_id)
+    monkeypatch.setenv("TASKBELL_STORAGE_URL", file_stand.url)
+    no_json = await in_thread(payload_shown, strange)
+    for each in (location, where):
+        file_stand.remove(each.partition("#")[0])
+    missing = await in_thread(payload_shown, task_id)
+    file_stand.remove_root()
+    wrong = await in_thread(call, "tasks", "show", task_id, "--payload")
+
+    assert unset == f"(at {location}: set TASKBELL_STORAGE_URL to see it)"
+    assert no_json == f"(at {where}: it is not JSON, or nested too deeply)"
+    assert missing == "(unreadable: missing)"
+    assert wrong.exit_code == 2
+    assert wrong.stderr == "TASKBELL_STORAGE_URL: file:// names no directory that is there\n"
+
+
+async def test_a_stored_payload_whose_storage_is_away_is_named_with_the_reason(
+    url: str, s3_stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id, location = await stored(url, s3_stand, b"{}")
+    s3_stand.remove(location.partition("#")[0])
+    s3_stand.remove_root()
+    monkeypatch.setenv("TASKBELL_STORAGE_URL", s3_stand.url)
+
+    seen = await in_thread(payload_shown, task_id)
+
+    assert seen.startswith(f"(at {location}: look: ")
+    assert s3_stand.environment["AWS_SECRET_ACCESS_KEY"] not in seen
 
 
 async def test_plain_texts_stand_next_to_sealed_ones(

@@ -31,6 +31,10 @@ class Known:
         self.shown.append(token)
         return READER if token in self.good else None
 
+    def degraded(self) -> list[str]:
+        """Need nothing."""
+        return []
+
     async def at_rest(self) -> None:
         """Do nothing behind anybody's back."""
 

@@ -154,6 +154,31 @@ async def test_nobody_waits_for_a_fetching_that_another_unknown_key_began(world:
     assert world.asked == 2
 
 
+async def test_an_issuer_that_never_answers_holds_one_thread_and_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuer, "DEADLINE", 0.1)
+    hangs = world.hangs = threading.Event()
+    try:
+        for world.now in (0.0, 5.1, 10.2):
+            with pytest.raises(IssuerAway):
+                await world.knows(FIRST)
+        assert world.asked <= 1  # none, if no thread came to it in time
+    finally:
+        hangs.set()
+        monkeypatch.undo()
+
+    while not await _knows_again(world):
+        world.now += 5.1
+
+
+async def _knows_again(world: World) -> bool:
+    try:
+        return await world.knows(FIRST)
+    except IssuerAway:  # the thread has not returned yet
+        return False
+
+
 PUBLIC = [FIRST.jwk, SECOND.jwk, CURVED.jwk, EDWARDS.jwk]
 
 

@@ -12,9 +12,10 @@ def test_owners_with_one_key_have_lines_of_their_own() -> None:
     assert line_of("a", "order-17") == line_of("a", "order-17")
 
 
+@pytest.mark.parametrize("key", ["order-17", "_.order-17"])
 @pytest.mark.parametrize("owner_id", ["", "a", "a/b", "ä" * (OWNER_BYTES // 2)])
-def test_an_owner_reads_the_key_it_gave(owner_id: str) -> None:
-    assert key_of(owner_id, line_of(owner_id, "order-17")) == "order-17"
+def test_an_owner_reads_the_key_it_gave(owner_id: str, key: str) -> None:
+    assert key_of(owner_id, line_of(owner_id, key)) == key
     assert key_of(owner_id, None) is None
 
 

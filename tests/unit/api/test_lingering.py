@@ -20,6 +20,9 @@ class Recorder(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.done.append(bytes(data))
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def close(self) -> None:
         self.done.append("closed")
 
@@ -36,7 +39,7 @@ def below() -> Recorder:
 @pytest.fixture
 def above(below: Recorder) -> Lingering:
     """What the server writes to, when its client sends nothing."""
-    return Lingering(below, lambda: False, 1.0)
+    return Lingering(below, lambda: False, 1.0, 1.0)
 
 
 async def test_a_head_and_its_body_are_sent_together(above: Lingering, below: Recorder) -> None:
@@ -67,3 +70,13 @@ async def test_what_is_held_is_sent_before_the_end(above: Lingering, below: Reco
     above.write(b"too late")
     await asyncio.sleep(0)
     assert below.done == [b"head", "closed"]
+
+
+async def test_what_is_held_when_the_connection_ends_is_not_sent(
+    above: Lingering, below: Recorder
+) -> None:
+    above.write(b"head")
+    above.lost()
+    above.write(b"body")
+    await asyncio.sleep(0)
+    assert below.done == []

@@ -50,15 +50,6 @@ def test_a_method_nobody_knows_and_a_path_nobody_has_share_a_label() -> None:
     )
 
 
-def test_two_hundred_queues_are_told_and_the_rest_together() -> None:
-    page = Metrics().text(0, [Measured(f"q{n:03}") for n in range(203)])
-
-    assert 'taskbell_queue_depth{queue="q199"} 1' in page
-    assert "q200" not in page
-    assert 'taskbell_queue_depth{queue="(other)"} 3' in page
-    assert 'taskbell_queue_oldest_seconds{queue="(other)"} 2.0' in page
-
-
 def test_what_was_not_measured_is_not_told_and_names_are_escaped() -> None:
     page = Metrics().text(0, [Measured('a"\\b', None, max_depth=9)])
 

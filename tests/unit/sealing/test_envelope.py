@@ -131,3 +131,14 @@ def test_text_is_told_from_sealed_text() -> None:
 )  # fmt: skip
 def test_what_is_no_envelope_is_seen_to_be_none(other: bytes | str) -> None:
     assert key_id_of(other) is None
+
+
+@pytest.mark.parametrize("key_id", ["k", "k" * 32])
+@pytest.mark.parametrize("clear", [b"", CLEAR * 1000])
+def test_the_head_of_an_envelope_tells_its_key_as_octets_and_as_text(
+    key_id: str, clear: bytes
+) -> None:
+    sealed = envelope.seal(key_id, KEY, Kind.PAYLOAD, TASK_ID, OWNER, clear)
+
+    assert key_id_of(sealed[: envelope.HEAD_BYTES]) == key_id
+    assert key_id_of(envelope.as_text(sealed)[: envelope.HEAD_CHARACTERS]) == key_id

@@ -54,6 +54,8 @@ def test_what_only_resembles_a_key_is_none(text: str) -> None:
         ({"rate": math.nan, "burst": 1.0}, "rate: "),
         ({"rate": 1.0, "burst": 0.5}, "burst: "),
         ({"rate": 1.0, "burst": math.inf}, "burst: "),
+        ({"rate": 1e10, "burst": 1.0}, "rate: "),
+        ({"rate": 1.0, "burst": 1e10}, "burst: "),
     ],
 )
 def test_a_grant_that_cannot_be_kept_is_refused(wrong: dict[str, Any], sentence: str) -> None:

@@ -69,7 +69,11 @@ class TaskBody(Body):
     ] = None
     payload_location: Annotated[
         Text | None,
-        Field(max_length=1000, description="Instead: an object the client put into the storage."),
+        Field(
+            max_length=1000,
+            description="Instead: an object the client put into the storage, as"
+            " `client/<first 24 hex digits of its owner's SHA-256>/…#sha256=…&size=…`.",
+        ),
     ] = None
     queue: Annotated[
         Name | None,

@@ -5,6 +5,7 @@ import json
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from taskbell.producer.api.front import visit_of
@@ -18,6 +19,13 @@ Model = TypeVar("Model", bound=BaseModel)
 _JSON: Final = "application/json"
 _MOST_ERRORS: Final = 20
 _CLOSE: Final = {"Connection": "close"}
+_SAID: Final = {
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "extra_forbidden": "is unknown here",
+    "missing": "is needed",
+}
+"""What pydantic says in words of its own, by its type."""
 
 
 async def read(request: Request, settings: ApiSettings, model: type[Model]) -> Model:
@@ -104,9 +112,10 @@ def _parsed(octets: bytes) -> Any:
 
 def _refusal(error: ValidationError) -> Problem:
     found = error.errors(include_input=False, include_url=False, include_context=False)
-    errors = [(pointer_to(each["loc"]), echoed(_said(each["msg"]))) for each in found]
+    errors = [(pointer_to(each["loc"]), echoed(_said(each))) for each in found]
     return Problem("invalid-task", errors=errors[:_MOST_ERRORS])
 
 
-def _said(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _said(fault: ErrorDetails) -> str:
+    """Say it to somebody who knows JSON, and neither pydantic nor the names of our classes."""
+    return _SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))

@@ -17,7 +17,7 @@ from taskbell.producer.gate import UNRATED_SECONDS
 from taskbell.shared.admission import Portion, seconds_until_tokens
 from taskbell.shared.array import array, quoted
 from taskbell.shared.connections import Runner
-from taskbell.shared.errors import RateLimited
+from taskbell.shared.errors import DatabaseAway, RateLimited
 from taskbell.shared.statements.admission import TAKE
 
 _REMEMBERED: Final = 10_000
@@ -45,7 +45,7 @@ class Buckets:
         self._clock = clock
         self._portions: OrderedDict[_Name, Portion] = OrderedDict()
         self._unlimited: OrderedDict[_Name, float] = OrderedDict()
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._asking: dict[str, asyncio.Future[None]] = {}
 
     async def take(self, principal: Principal, count: int) -> None:
         """Take a token for each task from the owner's bucket and the key's, or from neither.
@@ -56,17 +56,27 @@ class Buckets:
         names = [_Name("owner", principal.owner_id)]
         if principal.key is not None:
             names.append(_Name("key", principal.key))
-        if self._spent(names, count):
-            return
-        # One asks, and those who wait meanwhile spend what it brings.
-        lock = self._asking.setdefault(principal.owner_id, asyncio.Lock())
+        # One asks. Those who wait meanwhile spend what it brings, or fail with it: one after the
+        # other would each wait for an answer that does not come.
+        while not self._spent(names, count):
+            asking = self._asking.get(principal.owner_id)
+            if asking is None:
+                return await self._ask_for_all(principal.owner_id, names, count)
+            await asyncio.shield(asking)
+        return None
+
+    async def _ask_for_all(self, owner_id: str, names: Sequence[_Name], count: int) -> None:
+        asking = self._asking[owner_id] = asyncio.get_running_loop().create_future()
         try:
-            async with lock:
-                if not self._spent(names, count):
-                    await self._ask(names, count)
+            await self._ask(names, count)
+        except DatabaseAway as error:
+            asking.set_exception(error)
+            asking.exception()  # seen, also if nobody waits
+            raise
         finally:
-            if not lock.locked():
-                self._asking.pop(principal.owner_id, None)
+            del self._asking[owner_id]
+            if not asking.done():
+                asking.set_result(None)
 
     def _spent(self, names: Sequence[_Name], count: int) -> bool:
         """Spend what is here, if it is enough; raises ``RateLimited`` if it is known not to be."""

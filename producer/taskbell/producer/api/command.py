@@ -33,7 +33,4 @@ def api(
         settings = ApiSettings.read(api_host=host, api_port=port)
     except ValidationError as error:
         fail(sentence(error), code=2)
-    try:
-        server.run(settings)
-    except server.CannotServe as error:
-        fail(str(error), code=2)
+    server.run(settings)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskbell.producer.api import problems
 from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.troubles import Troubles
 from taskbell.shared.errors import Unreadable
 from taskbell.shared.events import Event, Level, Observer
 
@@ -111,6 +112,7 @@ class Front:
         self._observe = observe
         self._traffic = traffic
         self._most = most
+        self._troubles = Troubles(observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -156,6 +158,7 @@ class Front:
             )  # fmt: skip
             self._observe(failed)
         visit.problem = problem.kind.name
+        self._troubles.met(problem.kind.name, error)
         if not visit.status:  # nothing was sent yet
             await problems.response(problem, visit.request_id)(scope, receive, answer)
 

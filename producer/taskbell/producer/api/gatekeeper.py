@@ -22,6 +22,10 @@ class Gatekeeper(Protocol):
         """Return who calls, if they may do this."""
         ...
 
+    def degraded(self) -> list[str]:
+        """Name what is not there of what the credentials need besides the database; ask nobody."""
+        ...
+
     async def at_rest(self) -> None:
         """Return once nothing is done behind anybody's back any more."""
         ...
@@ -32,6 +36,10 @@ class Credentials(Protocol):
 
     async def principal_of(self, token: str) -> Principal | None:
         """Return whose they are, or None if they are not good; raises ``DatabaseAway``."""
+        ...
+
+    def degraded(self) -> list[str]:
+        """Name what is not there of what the credentials need besides the database; ask nobody."""
         ...
 
     async def at_rest(self) -> None:
@@ -59,6 +67,11 @@ class BearerGatekeeper:
         if not principal.may(scope):
             raise Problem("forbidden", f"this needs the scope {scope.value}")
         return principal
+
+    def degraded(self) -> list[str]:
+        """Name what is not there for one of the kinds."""
+        kinds = [self._keys] if self._tokens is None else [self._keys, self._tokens]
+        return [each for kind in kinds for each in kind.degraded()]
 
     async def at_rest(self) -> None:
         """Return once nothing is done behind anybody's back any more."""
@@ -88,6 +101,10 @@ class OpenGatekeeper:
         if not all(_is_local(url) for url in asked + request.headers.getlist("origin")):
             raise Problem("forbidden", "without authentication this machine alone is served")
         return _EVERYBODY
+
+    def degraded(self) -> list[str]:
+        """Name nothing."""
+        return []
 
     async def at_rest(self) -> None:
         """Return at once."""

@@ -1,6 +1,7 @@
 """An issuer's public keys: found by discovery, kept for a while, lived on while it is away."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ class Issuer:
         self._good_at = self._asked_at = -float("inf")
         self._lost: bool | None = None
         self._fetching: asyncio.Future[None] | None = None
+        self._reading = threading.Lock()
 
     async def key_for(self, kid: str | None, algorithm: str) -> PyJWK | None:
         """Return the one key that may have signed such a token, or None; raises ``IssuerAway``."""
@@ -102,6 +104,11 @@ class Issuer:
         if found is None and self._lost:
             raise IssuerAway  # it may be a new one
         return found
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its keys could not be fetched when it was last asked; those known go on."""
+        return bool(self._lost)
 
     async def at_rest(self) -> None:
         """Return once nothing is being fetched."""
@@ -144,8 +151,15 @@ class Issuer:
         self._lost = False
 
     def _ask(self) -> Sequence[Jwk]:
-        url = self._jwks_url or discovered(self._fetch(discovery_url(self.issuer)), self.issuer)
-        return keys_of(self._fetch(url))
+        # Nothing ends a thread whose answer drips in for ever, and the database's name is looked up
+        # in one of the same few.
+        if not self._reading.acquire(blocking=False):
+            raise TimeoutError("the answer before does not end")
+        try:
+            url = self._jwks_url or discovered(self._fetch(discovery_url(self.issuer)), self.issuer)
+            return keys_of(self._fetch(url))
+        finally:
+            self._reading.release()
 
 
 def discovery_url(issuer: str) -> str:

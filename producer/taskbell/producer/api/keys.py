@@ -95,6 +95,10 @@ class ApiKeys:
             asking.add_done_callback(lambda done: self._asked(digest, done))
         return await asyncio.shield(asking)
 
+    def degraded(self) -> list[str]:
+        """Name nothing: they need the database alone."""
+        return []
+
     async def at_rest(self) -> None:
         """Return once no last use is being written."""
         await self._uses.at_rest()

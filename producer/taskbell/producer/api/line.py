@@ -24,4 +24,6 @@ def line_of(owner_id: str, partition_key: str) -> str:
 
 def key_of(owner_id: str, line: str | None) -> str | None:
     """Return the key as the owner gave it."""
-    return None if line is None else line.removeprefix(f"{owner_segment(owner_id)}.")
+    if line is None or not owner_id:
+        return line
+    return line.removeprefix(f"{owner_segment(owner_id)}.")

@@ -16,7 +16,8 @@ from taskbell.shared.events import Event
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_QUEUES: Final = 200
+MOST_QUEUES: Final = 200
+"""That are told one by one."""
 _OTHER: Final = "(other)"  # no queue can have this name
 
 
@@ -78,7 +79,10 @@ class Metrics:
             self.streams -= 1
 
     def text(self, in_flight: int, measures: Iterable[Any] | None) -> str:
-        """Write the page; ``measures`` is None where the database could not be asked."""
+        """Write the page.
+
+        ``measures``: rows of ``states.MEASURES``; None where the database could not be asked.
+        """
         lines = [*self._of_requests(in_flight), *_of_database(measures)]
         return "\n".join(lines) + "\n"
 
@@ -107,7 +111,6 @@ def _of_database(measures: Iterable[Any] | None) -> Iterator[str]:
     yield from _head("taskbell_database_up", "gauge", "Whether the database could be asked.")
     yield _line("taskbell_database_up", {}, 0 if measures is None else 1)
     queues = list(measures or ())
-    shown, rest = queues[:_QUEUES], queues[_QUEUES:]
     for name, help_text, column in (
         ("taskbell_queue_depth", "Tasks that are due.", "depth"),
         ("taskbell_queue_oldest_seconds", "Age of the oldest due task.", "oldest_age"),
@@ -115,14 +118,10 @@ def _of_database(measures: Iterable[Any] | None) -> Iterator[str]:
         ("taskbell_queue_max_depth", "Depth at which admission refuses.", "max_depth"),
     ):
         yield from _head(name, "gauge", help_text)
-        for queue in shown:
-            value = getattr(queue, column)
+        for each in queues:
+            value = getattr(each, column)
             if value is not None:
-                yield _line(name, {"queue": queue.queue}, value)
-        others = [value for each in rest if (value := getattr(each, column)) is not None]
-        if others and column != "max_depth":
-            value = max(others) if column == "oldest_age" else sum(others)
-            yield _line(name, {"queue": _OTHER}, value)
+                yield _line(name, {"queue": each.queue or _OTHER}, value)
 
 
 def _head(name: str, kind: str, help_text: str) -> tuple[str, str]:

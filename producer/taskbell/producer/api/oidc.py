@@ -22,6 +22,7 @@ _BELIEVED_SECONDS: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 _NAME_BYTES: Final = 200
 _RETRY_AFTER: Final = 5
+_AWAY: Final = "tokens: the issuer's keys could not be fetched the last time"
 # A stranger's token may hold anything where a number or a name is expected.
 _UNACCEPTABLE: Final = (
     jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
@@ -91,6 +92,10 @@ class Tokens:
             return None
         self._good.keep(digest, principal, min(left, _BELIEVED_SECONDS))
         return principal
+
+    def degraded(self) -> list[str]:
+        """Name the issuer if it could not be asked the last time."""
+        return [_AWAY] if self._issuer.is_away else []
 
     async def at_rest(self) -> None:
         """Return once the issuer is not being asked any more."""

@@ -2,10 +2,10 @@
 
 import json
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from taskbell.producer.api.answers import Answer
@@ -123,12 +123,26 @@ class Ready(Answer):
     """This process can serve."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"ready": True, "missing": [], "degraded": []}]}
-    )
+        json_schema_extra={
+            "examples": [
+                {"ready": True, "missing": [], "degraded": []},
+                {
+                    "ready": True, "missing": [],
+                    "degraded": ["storage: it could not be reached the last time"],
+                },
+            ]
+        }
+    )  # fmt: skip
     ready: Literal[True]
     missing: list[str]
-    degraded: list[str]
-    """What does not work at the moment, while the rest does."""
+    degraded: Annotated[
+        list[str],
+        Field(
+            description="What does not work at the moment, while the rest does: `writes: …`, "
+            "`tokens: …`, `storage: …`. Of the last two it is how their last use ended; nobody is "
+            "asked for it."
+        ),
+    ]
 
 
 class Alive(Answer):

@@ -24,7 +24,9 @@ PROBLEM_JSON: Final = "application/problem+json"
 _TYPE: Final = "urn:taskbell:problem:"
 _READ_ONLY: Final = "25006"
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
-_UNKNOWN_FATE: Final = "it may have been done: repeat the request with the same Idempotency-Key"
+_UNKNOWN_FATE: Final = (
+    "it may have been done; to submit a task again is safe with the same Idempotency-Key"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,19 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(Lingering(transport, self.is_sent_to, _LINGER_SECONDS))
+        super().connection_made(
+            Lingering(transport, self.is_sent_to, _LINGER_SECONDS, _PAUSE_SECONDS)
+        )
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
+        self._lingering().lost()
         super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        self._lingering().end_in_time()  # for the loop closes it now, without asking
+        super().eof_received()
 
     def data_received(self, data: bytes) -> None:
         if self._refused or self.transport.is_closing():
@@ -69,6 +76,11 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._waiting = 0 if self._moved else self._waiting + len(data)
         if self._waiting > self.most_bytes:
             self._refuse("header-too-large")
+
+    def _lingering(self) -> Lingering:
+        transport: Any = self.transport  # uvicorn's type knows nothing of ours
+        lingering: Lingering = transport
+        return lingering
 
     def is_sent_to(self) -> bool:
         """Whether the client is in the middle of a request."""
@@ -86,11 +98,11 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         size, self._head = self._head, 0
-        self._in_head = False
         self._moved = True
         self._stop_head_timer()
         if size > self.most_bytes:
             self._refuse("header-too-large")
+        self._in_head = False
         if not self._refused:
             super().on_headers_complete()
 
@@ -139,14 +151,18 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, name: str) -> None:
         """Answer without the application, which never learns of this request, and close."""
-        self._stop_timers()
+        self._stop_head_timer()
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
         cycle: Any = self.cycle  # none before the first request
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
-            self.transport.abort()  # nothing can follow half an answer
-            return
+        if cycle is not None and not cycle.response_complete:
+            if self._in_head:  # the client would take this for the answer to what it sent before
+                cycle.keep_alive = False
+                return
+            if cycle.response_started or self.pipeline:
+                self.transport.abort()  # nothing can follow half an answer, nor come before one
+                return
         problem = Problem(name)
         kind = problem.kind
         document = problems.document(problem, str(uuid4()))

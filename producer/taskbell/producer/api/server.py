@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,11 +21,12 @@ from taskbell.producer.api.registrar import Registrar
 from taskbell.producer.api.settings import ApiSettings
 from taskbell.producer.api.watcher import Watcher
 from taskbell.producer.gate import Gate
+from taskbell.shared.cli.ending import told
 from taskbell.shared.connections import Connections
 from taskbell.shared.events import Event, Observer, RoleStarted, RoleStopped
 from taskbell.shared.ids import new_worker_id
 from taskbell.shared.logs import log_to_stderr
-from taskbell.shared.loop import new_loop, spare_the_collector
+from taskbell.shared.loop import end_with, spare_the_collector
 
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 20
@@ -35,15 +37,25 @@ class CannotServe(Exception):
     """The settings cannot be followed here: an address that is taken, a key that is none."""
 
 
-def run(settings: ApiSettings) -> None:
-    """Serve until SIGTERM or SIGINT; raises ``CannotServe``."""
+def run(settings: ApiSettings) -> NoReturn:
+    """Serve until SIGTERM or SIGINT and end the process: with 2 where it cannot serve."""
     observe = log_to_stderr(settings.log_level, settings.log_format)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(serve(settings, observe))
+    end_with(_code_of(serve(settings, observe)))
+
+
+async def _code_of(serving: Awaitable[None]) -> int:
+    try:
+        await serving
+    except CannotServe as error:
+        return told(str(error), code=2)
+    return 0
 
 
 async def serve(settings: ApiSettings, observe: Observer) -> None:
-    """Build everything and run it until a signal. The database need not be there."""
+    """Build everything and run it until a signal; raises ``CannotServe``.
+
+    The database need not be there.
+    """
     name = new_worker_id("api")
     try:
         parts = assemble(settings, observe)

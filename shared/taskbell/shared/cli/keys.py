@@ -12,5 +12,4 @@ def register(app: typer.Typer) -> None:
     )
     api_keys.extend(commands)
     seal_keys.extend(commands)
-    if commands.registered_commands or commands.registered_groups:
-        app.add_typer(commands, name="keys")
+    app.add_typer(commands, name="keys")

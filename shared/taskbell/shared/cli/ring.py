@@ -1,10 +1,10 @@
-"""What a command shows of sealed content: it is opened where the environment names the keys."""
+"""What a command shows of content that is sealed or stored: opened, if the environment says how."""
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from taskbell.shared import dead_letters, tasks
@@ -12,10 +12,15 @@ from taskbell.shared.cli.ending import fail
 from taskbell.shared.connections import Runner
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Cause, DeadLetter, FailedAttempt, Inspection
-from taskbell.shared.errors import Unreadable
+from taskbell.shared.errors import StorageAway, Unreadable
+from taskbell.shared.kept import Kept, value_of
+from taskbell.shared.limits import PAYLOAD_BYTES
 from taskbell.shared.sealing import SEALED, Kind, Seals, is_sealed, opened_text
-from taskbell.shared.statements import content
+from taskbell.shared.settings import open_storage
 from taskbell.shared.whereabouts import Whereabouts
+
+if TYPE_CHECKING:  # its library is an extra
+    from taskbell.shared.storage import Storage
 
 __all__ = [
     "open_causes",
@@ -36,6 +41,14 @@ def ring() -> Seals | None:
         fail(str(error), code=2)
 
 
+def _storage() -> "Storage | None":
+    try:
+        # Only read from.
+        return open_storage(os.environ.get("TASKBELL_STORAGE_URL"), PAYLOAD_BYTES)
+    except ValueError as error:
+        fail(str(error), code=2)
+
+
 async def open_whereabouts(runner: Runner, found: Whereabouts, seals: Seals | None) -> Whereabouts:
     """Open the error of a task."""
     await _learn(runner, seals, [found.error_message])
@@ -43,18 +56,34 @@ async def open_whereabouts(runner: Runner, found: Whereabouts, seals: Seals | No
     return replace(found, error_message=error)
 
 
-async def open_payload(
-    connection: DedicatedConnection, found: Whereabouts, seals: Seals | None
+async def open_payload(runner: Runner, found: Whereabouts, seals: Seals | None) -> object:
+    """Return a task's payload, wherever it is kept; or why it cannot be had here."""
+    kept = await tasks.payload_of(runner, found.task_id)
+    if kept is None:
+        return "(the task is gone)"
+    if kept.location is None:
+        return await _value_of(runner, found, kept, seals, None)
+    store = _storage()
+    if store is None:
+        return f"(at {kept.location}: set TASKBELL_STORAGE_URL to see it)"
+    return await _value_of(runner, found, kept, seals, store)
+
+
+async def _value_of(
+    runner: Runner, found: Whereabouts, kept: Kept, seals: Seals | None, storage: "Storage | None"
 ) -> object:
-    """Return a task's payload; one that cannot be opened here is named so."""
-    rows = await connection.run(content.PAYLOAD, task_id=found.task_id)
-    if seals is None or not rows or rows[0].sealed is None:
-        return await tasks.payload_of(connection, found.task_id)
-    await seals.learn(connection, sealed=[rows[0].sealed])
     try:
-        return json.loads(seals.open(Kind.PAYLOAD, found.task_id, found.owner_id, rows[0].sealed))
+        return await value_of(
+            kept, Kind.PAYLOAD, found.task_id, runner=runner, seals=seals, storage=storage
+        )
     except Unreadable as error:
+        if seals is None and error.reason == "key unknown":
+            return "(sealed: set TASKBELL_SEAL_KEYS or TASKBELL_SEAL_KEYS_FILE to see it)"
         return f"(unreadable: {error.reason})"
+    except StorageAway as error:
+        return f"(at {kept.location}: {error})"
+    except (ValueError, RecursionError):  # a client's object: nobody looked into it
+        return f"(at {kept.location}: it is not JSON, or nested too deeply)"
 
 
 async def open_letters(

@@ -42,6 +42,8 @@ _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LABEL: Final = b"taskbell seal 1\0"
 _PREFIX: Final = "sealed:1:"
+HEAD_CHARACTERS: Final = len(_PREFIX) + 4 * -(-HEAD_BYTES // 3)
+"""As much of one as text tells the same; four characters are three octets."""
 _TEXT: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 

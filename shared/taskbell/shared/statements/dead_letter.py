@@ -12,10 +12,23 @@ FILTERS = ("queue", "type", "owner_id", "fingerprint")
 """The columns that may narrow a reading; each is then a parameter of the same name."""
 
 
+_FIRST = "CAST('-infinity' AS timestamptz), CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
+_LAST = "CAST('infinity' AS timestamptz), CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid)"
+
+
 def _only(filters: Collection[str]) -> str:
     return "".join(
         f"\n  AND d.{name} = CAST(:{name} AS text)" for name in FILTERS if name in filters
     )
+
+
+def _placed(filters: Collection[str]) -> tuple[str, str]:
+    """How the columns of a letter's place begin, and their values: with its owner, if asked for.
+
+    One owner's letters are a range of their index. With "owner_id = x" a plan for any parameter may
+    prefer to walk everybody's and look for those of an owner who perhaps has none.
+    """
+    return ("d.owner_id, ", "CAST(:owner_id AS text), ") if "owner_id" in filters else ("", "")
 
 
 # One statement for each set of filters: with "… IS NULL OR …" no index could be chosen.
@@ -24,12 +37,15 @@ def _only(filters: Collection[str]) -> str:
 @cache
 def newest(filters: frozenset[str]) -> Statement:
     """Dead letters that failed before ``(before_at, before_id)``, the newest first."""
+    whose, owner = _placed(filters)
     return Statement(f"""
 SELECT d.task_id, d.failed_at, d.attempt_count, d.owner_id, d.queue, d.type, d.partition_key,
        d.error_class, d.fingerprint, d.last_error, d.worker_id
 FROM taskbell.dead_letter d
-WHERE (d.failed_at, d.task_id) < (CAST(:before_at AS timestamptz), CAST(:before_id AS uuid)){_only(filters)}
-ORDER BY d.failed_at DESC, d.task_id DESC LIMIT :limit
+WHERE ({whose}d.failed_at, d.task_id)
+      < ({owner}CAST(:before_at AS timestamptz), CAST(:before_id AS uuid))
+  AND ({whose}d.failed_at, d.task_id) >= ({owner}{_FIRST}){_only(filters - {"owner_id"})}
+ORDER BY {whose.replace(",", " DESC,")}d.failed_at DESC, d.task_id DESC LIMIT :limit
 """)
 
 
@@ -39,11 +55,14 @@ def oldest(filters: frozenset[str]) -> Statement:
 
     Without the end a redrive would meet again what died again meanwhile.
     """
+    whose, owner = _placed(filters)
     return Statement(f"""
 SELECT d.task_id, d.failed_at FROM taskbell.dead_letter d
-WHERE (d.failed_at, d.task_id) > (CAST(:after_at AS timestamptz), CAST(:after_id AS uuid))
-  AND d.failed_at <= CAST(:until AS timestamptz){_only(filters)}
-ORDER BY d.failed_at, d.task_id LIMIT :batch
+WHERE ({whose}d.failed_at, d.task_id)
+      > ({owner}CAST(:after_at AS timestamptz), CAST(:after_id AS uuid))
+  AND ({whose}d.failed_at, d.task_id) <= ({owner}{_LAST})
+  AND d.failed_at <= CAST(:until AS timestamptz){_only(filters - {"owner_id"})}
+ORDER BY {whose}d.failed_at, d.task_id LIMIT :batch
 """)
 
 
@@ -58,11 +77,15 @@ SELECT count(*) AS dead_letters FROM taskbell.dead_letter d WHERE true{_only(fil
 @cache
 def causes(filters: frozenset[str]) -> Statement:
     """One row for each fingerprint, the most frequent first, with its newest letter as example."""
+    whose, owner = _placed(filters)
+    only = _only(filters - {"owner_id"})
     return Statement(f"""
 WITH cause AS MATERIALIZED (
     SELECT d.fingerprint, count(*) AS dead_letters,
            min(d.failed_at) AS first_failed_at, max(d.failed_at) AS last_failed_at
-    FROM taskbell.dead_letter d WHERE true{_only(filters)}
+    FROM taskbell.dead_letter d
+    WHERE ({whose}d.failed_at, d.task_id) >= ({owner}{_FIRST})
+      AND ({whose}d.failed_at, d.task_id) <= ({owner}{_LAST}){only}
     GROUP BY d.fingerprint ORDER BY count(*) DESC, max(d.failed_at) DESC LIMIT :limit
 )
 SELECT c.fingerprint, c.dead_letters, c.first_failed_at, c.last_failed_at,
@@ -70,8 +93,8 @@ SELECT c.fingerprint, c.dead_letters, c.first_failed_at, c.last_failed_at,
 FROM cause c
 LEFT JOIN LATERAL (
     SELECT d.task_id, d.type, d.queue, d.error_class, d.last_error FROM taskbell.dead_letter d
-    WHERE d.fingerprint = c.fingerprint{_only(filters)}
-    ORDER BY d.failed_at DESC, d.task_id DESC LIMIT 1) x ON true
+    WHERE d.fingerprint = c.fingerprint AND d.failed_at = c.last_failed_at{_only(filters)}
+    ORDER BY d.task_id DESC LIMIT 1) x ON true
 ORDER BY c.dead_letters DESC, c.last_failed_at DESC
 """)
 

@@ -19,12 +19,14 @@ _NAMED: Final = """taskbell.task d
         WHERE (d.{name}, d.id) < (:{name}, CAST(:before AS uuid))
           AND (d.{name}, d.id) >= (:{name}, CAST('00000000-0000-0000-0000-000000000000' AS uuid)){more}
         ORDER BY d.{name} DESC, d.id DESC"""
-_OWNERS_NAMED: Final = """taskbell.task d
-        WHERE (d.owner_id, d.correlation_id, d.id) < (:owner_id, :correlation_id, CAST(:before AS uuid))
-          AND (d.owner_id, d.correlation_id, d.id)
-              >= (:owner_id, :correlation_id, CAST('00000000-0000-0000-0000-000000000000' AS uuid))
+# Two names as one value: a scan ends at a bound of several columns only where the first one ends.
+_BOTH: Final = "ARRAY[d.owner_id, d.correlation_id]"
+_BOTH_ASKED: Final = "ARRAY[CAST(:owner_id AS text), CAST(:correlation_id AS text)]"
+_OWNERS_NAMED: Final = f"""taskbell.task d
+        WHERE ({_BOTH}, d.id) < ({_BOTH_ASKED}, CAST(:before AS uuid))
+          AND ({_BOTH}, d.id) >= ({_BOTH_ASKED}, CAST('00000000-0000-0000-0000-000000000000' AS uuid))
           AND d.owner_id <> '' AND d.correlation_id IS NOT NULL
-        ORDER BY d.owner_id DESC, d.correlation_id DESC, d.id DESC"""
+        ORDER BY {_BOTH} DESC, d.id DESC"""
 _PLAIN: Final = "{table} d WHERE d.{key} < CAST(:before AS uuid) ORDER BY d.{key} DESC"
 _WALKS: Final = {
     "task": _PLAIN.format(table="taskbell.task", key="id"),
@@ -40,7 +42,7 @@ _OF_TASK: Final = frozenset({"task", "owner", "correlation", "owner's correlatio
 _ORDERS: Final = {
     "owner": "t.owner_id DESC, ",
     "correlation": "t.correlation_id DESC, ",
-    "owner's correlation": "t.owner_id DESC, t.correlation_id DESC, ",
+    "owner's correlation": "t.both DESC, ",
 }
 _FILTERS: Final = {
     "owner_id": "t.owner_id = :owner_id",
@@ -61,8 +63,9 @@ def page(walk: str, filters: frozenset[str]) -> Statement:
     """
     key = "id" if walk in _OF_TASK else "task_id"
     walked = _WALKS[walk]
+    both = f", {_BOTH} AS both" if walk == "owner's correlation" else ""
     source = (
-        f"(SELECT d.* FROM {walked} LIMIT {EXAMINED}) t"
+        f"(SELECT d.*{both} FROM {walked} LIMIT {EXAMINED}) t"
         if walk in _OF_TASK
         else f"(SELECT d.task_id FROM {walked} LIMIT {EXAMINED}) e JOIN taskbell.task t ON t.id = e.task_id"
     )

@@ -2,27 +2,25 @@
 
 from functools import cache
 
+from taskbell.shared.sealing.envelope import HEAD_BYTES, HEAD_CHARACTERS
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.operation import log
 
-# As much as names the key: of an envelope, and of one as text.
-_HEAD, _TEXT_HEAD = 64, 97
-
 LOOK = Statement(f"""
 SELECT t.id AS task_id, t.owner_id,
-       substring(t.payload_sealed FROM 1 FOR {_HEAD}) AS payload_sealed,
+       substring(t.payload_sealed FROM 1 FOR {HEAD_BYTES}) AS payload_sealed,
        t.payload IS NOT NULL AS payload, t.payload_location,
-       substring(t.result_sealed FROM 1 FOR {_HEAD}) AS result_sealed,
+       substring(t.result_sealed FROM 1 FOR {HEAD_BYTES}) AS result_sealed,
        t.result IS NOT NULL AS result, t.result_location,
-       left(t.error_message, {_TEXT_HEAD}) AS error_message,
-       left(d.last_error, {_TEXT_HEAD}) AS last_error,
+       left(t.error_message, {HEAD_CHARACTERS}) AS error_message,
+       left(d.last_error, {HEAD_CHARACTERS}) AS last_error,
        f.attempts, f.errors, f.tracebacks
 FROM taskbell.task t
 LEFT JOIN taskbell.dead_letter d ON d.task_id = t.id
 CROSS JOIN LATERAL (
     SELECT array_agg(f.attempt ORDER BY f.attempt) AS attempts,
-           array_agg(left(f.error, {_TEXT_HEAD}) ORDER BY f.attempt) AS errors,
-           array_agg(left(f.traceback, {_TEXT_HEAD}) ORDER BY f.attempt) AS tracebacks
+           array_agg(left(f.error, {HEAD_CHARACTERS}) ORDER BY f.attempt) AS errors,
+           array_agg(left(f.traceback, {HEAD_CHARACTERS}) ORDER BY f.attempt) AS tracebacks
     FROM taskbell.failure f WHERE f.task_id = t.id
 ) f
 WHERE t.id > CAST(:after AS uuid)

@@ -23,10 +23,20 @@ FROM taskbell.worker w ORDER BY w.role, w.worker_id LIMIT :limit
 """The processes that said they are there; ``unseen``: seconds since they last did."""
 
 MEASURES = Statement("""
-SELECT q.name AS queue, q.depth, q.oldest_age, q.drain_rate, q.max_depth
-FROM taskbell.queue q WHERE q.measured_at IS NOT NULL ORDER BY q.name
+WITH shown AS MATERIALIZED (
+    SELECT q.name, q.depth, q.oldest_age, q.drain_rate, q.max_depth FROM taskbell.queue q
+    WHERE q.measured_at IS NOT NULL ORDER BY q.name LIMIT :most
+)
+SELECT s.name AS queue, s.depth, s.oldest_age, s.drain_rate, s.max_depth FROM shown s
+UNION ALL
+SELECT NULL, CAST(sum(q.depth) AS bigint), max(q.oldest_age), sum(q.drain_rate), NULL
+FROM taskbell.queue q
+WHERE q.measured_at IS NOT NULL AND q.name > (SELECT max(s.name) FROM shown s)
+HAVING count(*) > 0
 """)
-"""What was last measured of each queue; cheaper than the operators' overview."""
+"""What was last measured of the first queues, and of all others together, in a row without a name.
+
+Whoever may submit makes queues, as many as it likes."""
 
 WRITABLE = Statement("""
 SELECT pg_is_in_recovery() AS standby,

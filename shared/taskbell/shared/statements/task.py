@@ -44,7 +44,7 @@ WHERE {_MINE}
 """Without payload and result, which are only read when they are asked for."""
 
 PAYLOAD = Statement(f"""
-SELECT t.payload, t.payload_sealed IS NOT NULL AS sealed, t.payload_location AS location
+SELECT t.owner_id, t.payload, t.payload_sealed AS sealed, t.payload_location AS location
 FROM taskbell.task t WHERE {_MINE}
 """)
 

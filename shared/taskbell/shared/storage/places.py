@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskbell.shared.errors import StorageAway
 from taskbell.shared.storage.location import Found, Stored, owner_segment
-from taskbell.shared.storage.troubles import ROOT_MISSING, Asking
+from taskbell.shared.storage.troubles import Asking
 
 if TYPE_CHECKING:  # an extra, loaded by those alone who set up a storage
     from obstore.store import ObjectStore
@@ -23,6 +22,13 @@ class Places:
         self._store: Any = store  # its typing knows no store that may be any of them
         self._root = root
         self._asking = Asking(deadline)
+        # Credentials that sign nothing say nothing about the store.
+        self._signing = Asking(deadline)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its last use raised ``StorageAway``; nobody is asked."""
+        return self._asking.is_away
 
     async def listed(self, after: str, limit: int) -> list[Found]:
         """Give the next payloads and results behind the path ``after``, in the paths' order."""
@@ -34,7 +40,7 @@ class Places:
                         offset = after if after.startswith(f"{kind}/") else None
                         found += await self._page(kind, offset, limit - len(found))
         except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
+            raise self._asking.root_missing() from None
         return found
 
     async def _page(self, kind: Stored, offset: str | None, limit: int) -> list[Found]:
@@ -59,7 +65,7 @@ class Places:
             async with self._asking.bounded("list"):
                 return await anext(chunks, None)
         except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
+            raise self._asking.root_missing() from None
 
     async def head(self, path: str, length: int) -> bytes | None:
         """Return the first bytes of an object that has so many; None if it is not there."""

@@ -14,7 +14,6 @@ from taskbell.shared.storage.disk import flush
 from taskbell.shared.storage.location import Location, Stored
 from taskbell.shared.storage.opening import open_store
 from taskbell.shared.storage.places import Places
-from taskbell.shared.storage.troubles import ROOT_MISSING
 
 if TYPE_CHECKING:  # an extra, loaded by those alone who set up a storage
     from obstore.store import ObjectStore
@@ -64,7 +63,7 @@ class Storage(Places):
                 if self._root is not None:
                     flush(self._root, location.path)
         except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
+            raise self._asking.root_missing() from None
         return str(location)
 
     async def get(self, location: str) -> bytes:
@@ -78,19 +77,6 @@ class Storage(Places):
         except FileNotFoundError:
             await self._miss()
         _require(await _aside(len(body), wanted.fits, body))
-        return body
-
-    def get_blocking(self, location: str) -> bytes:
-        """The same for a thread."""
-        wanted = _read(location)
-        try:
-            with self._asking.told("read"):
-                found = self._store.get(wanted.path)
-                _require(found.meta["size"] == wanted.size)
-                body = bytes(found.bytes())
-        except FileNotFoundError:
-            self._miss_blocking()
-        _require(wanted.fits(body))
         return body
 
     async def beginning(self, location: str, length: int) -> bytes:
@@ -107,7 +93,7 @@ class Storage(Places):
 
         path, lasts = _read(location).path, timedelta(seconds=seconds)
         try:
-            async with self._asking.bounded("sign"):
+            async with self._signing.bounded("sign"):
                 return str(await sign_async(self._store, "GET", path, lasts))
         except StorageAway:
             return None
@@ -147,7 +133,7 @@ class Storage(Places):
                 if self._root is not None:
                     await asyncio.to_thread(flush, self._root, path)
         except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
+            raise self._asking.root_missing() from None
 
     def _terms(self, body: bytes) -> dict[str, Any]:
         """In one request: of one in parts, a crash leaves what no list shows and everybody pays."""
@@ -160,15 +146,6 @@ class Storage(Places):
         await self._require_root()
         raise Unreadable("missing")
 
-    def _miss_blocking(self) -> NoReturn:
-        self._require_directory()
-        try:
-            with self._asking.told("look"):
-                next(iter(self._store.list(chunk_size=1)), None)
-        except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
-        raise Unreadable("missing")
-
     async def _require_root(self) -> None:
         """Tell a missing object from a missing root, with which all would look missing."""
         self._require_directory()
@@ -177,12 +154,12 @@ class Storage(Places):
                 async for _ in self._store.list(chunk_size=1):
                     break
         except FileNotFoundError:
-            raise StorageAway(ROOT_MISSING) from None
+            raise self._asking.root_missing() from None
 
     def _require_directory(self) -> None:
         """A store of files would make the directory anew, on whatever disk it was mounted."""
         if self._root is not None and not self._root.is_dir():
-            raise StorageAway(ROOT_MISSING)
+            raise self._asking.root_missing()
 
 
 def _read(location: str) -> Location:

@@ -8,7 +8,7 @@ from typing import Final
 
 from taskbell.shared.errors import StorageAway
 
-ROOT_MISSING: Final = "the root of the storage is not there"
+_ROOT_MISSING: Final = "the root of the storage is not there"
 
 
 class Asking:
@@ -18,9 +18,13 @@ class Asking:
     of them is trouble, is for the caller to judge.
     """
 
+    is_away: bool
+    """Whether the last call that ended was one of trouble."""
+
     def __init__(self, deadline: float) -> None:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra, see opening
 
+        self.is_away = False
         self._deadline = deadline
         self._troubles = (BaseError, OSError)
 
@@ -37,11 +41,22 @@ class Asking:
         try:
             yield
         except FileNotFoundError:
+            self.is_away = False
             raise
         except TimeoutError:
-            raise StorageAway(f"{deed}: no answer within {self._deadline:g} s") from None
+            raise self._away(f"{deed}: no answer within {self._deadline:g} s") from None
         except self._troubles as error:
-            raise StorageAway(f"{deed}: {reason(error)}") from None
+            raise self._away(f"{deed}: {reason(error)}") from None
+        else:
+            self.is_away = False
+
+    def root_missing(self) -> StorageAway:
+        """Make the error of a root that the caller found missing."""
+        return self._away(_ROOT_MISSING)
+
+    def _away(self, why: str) -> StorageAway:
+        self.is_away = True
+        return StorageAway(why)
 
 
 def reason(error: Exception) -> str:

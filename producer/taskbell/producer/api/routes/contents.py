@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,13 +17,13 @@ from taskbell.producer.api.route import Operation, Route
 from taskbell.shared.errors import StorageAway, Unreadable
 from taskbell.shared.limits import PAYLOAD_BYTES
 from taskbell.shared.sealing import Kind, is_sealed
+from taskbell.shared.sealing.envelope import HEAD_BYTES
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import kept
 from taskbell.shared.storage import Location, Storage
 
 _JSON: Final = "application/json"
 _LINKED: Final = "A link to the object storage, which opens without credentials for a short time."
-_HEAD_BYTES: Final = 64
 _ASIDE_BYTES: Final = 1024 * 1024
 # Nobody knows how long a row's content is before it is here.
 _ROW_BYTES: Final = PAYLOAD_BYTES
@@ -77,32 +78,32 @@ class _Contents:
         return await self._answer(request, principal, _RESULT)
 
     async def _answer(self, request: Request, principal: Principal, sought: _Sought) -> Response:
+        task_id = query.task_id(request)
+        query.given(request, ())
         share = self._parts.room.share()
         visit_of(request).held.callback(share.end)
         await share.become(_ROW_BYTES)
         rows = await self._parts.connections.run(
-            sought.statement, task_id=query.task_id(request), owner_id=principal.reach
+            sought.statement, task_id=task_id, owner_id=principal.reach
         )
         if not rows:
             raise Problem("not-found")
         (row,) = rows
         if row.location is not None:
-            return await self._handed_out(request, row, sought, share)
+            return await self._handed_out(task_id, row, sought, share)
         if row.clear is not None:
             body = row.clear.encode()
         elif row.sealed is not None:
-            body = await self._opened(request, row, sought, row.sealed)
+            body = await self._opened(task_id, row, sought, row.sealed)
         else:
             raise Problem("not-found", sought.missing)
         await share.become(len(body))
         return Response(body, media_type=_JSON)
 
-    async def _handed_out(
-        self, request: Request, row: Any, sought: _Sought, share: Share
-    ) -> Response:
+    async def _handed_out(self, task_id: UUID, row: Any, sought: _Sought, share: Share) -> Response:
         """Link to an object that is as it was sent; what is sealed is opened here."""
         storage = self._storage()
-        sealed = is_sealed(await storage.beginning(row.location, _HEAD_BYTES))
+        sealed = is_sealed(await storage.beginning(row.location, HEAD_BYTES))
         if not sealed:
             link = await storage.link(row.location, self._parts.settings.api_link_seconds)
             if link is not None:
@@ -111,16 +112,16 @@ class _Contents:
         await share.become(2 * size if sealed else size)
         body = await storage.get(row.location)
         if sealed:
-            body = await self._opened(request, row, sought, body)
+            body = await self._opened(task_id, row, sought, body)
             await share.become(len(body))
         return Response(body, media_type=_JSON)
 
-    async def _opened(self, request: Request, row: Any, sought: _Sought, sealed: bytes) -> bytes:
+    async def _opened(self, task_id: UUID, row: Any, sought: _Sought, sealed: bytes) -> bytes:
         seals = self._parts.seals
         if seals is None:
             raise Unreadable("key unknown")
         await seals.learn(self._parts.connections, sealed=[sealed])
-        whose = sought.kind, query.task_id(request), row.owner_id
+        whose = sought.kind, task_id, row.owner_id
         if len(sealed) > _ASIDE_BYTES:
             return await asyncio.to_thread(seals.open, *whose, sealed)
         return seals.open(*whose, sealed)

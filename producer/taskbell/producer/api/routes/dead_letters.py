@@ -1,6 +1,5 @@
 """Dead letters: pages of them, their causes, one with its history; redrive many."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -27,9 +26,8 @@ from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.route import Operation, Route
 from taskbell.shared import dead_letters
 from taskbell.shared.dead_letters import DeadLetter, Filters, Place
-from taskbell.shared.limits import OWNER_BYTES
 from taskbell.shared.sealing import Kind
-from taskbell.shared.statements import states
+from taskbell.shared.statements import outbox, states
 
 _FILTERS: Final = frozenset({"queue", "type", "cause", "owner_id"})
 REDRIVEN_AT_MOST: Final = 10_000
@@ -37,7 +35,6 @@ REDRIVEN_AT_MOST: Final = 10_000
 
 _MOST: Final = range(1, 201)
 _USUAL: Final = 50
-_OWNER: Final = re.compile(rf"[^\x00]{{0,{OWNER_BYTES}}}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -128,21 +125,18 @@ class _Letters:
             )
             return answer({"redriven": len(done), "more": False})
         only = Filters(asked.queue, asked.type, reach, asked.cause)
+        began = (await runner.run(outbox.CLOCK))[0].now
         redriven = await dead_letters.redrive_all(
             runner, only, actor=actor, rate=asked.rate, limit=REDRIVEN_AT_MOST
         )
-        more = bool(redriven) and await dead_letters.list_many(runner, only, limit=1)
-        return answer({"redriven": redriven, "more": bool(more)})
+        # What died again meanwhile is not more: whoever repeats the call would never be done.
+        more = bool(redriven) and await dead_letters.some_until(runner, only, began)
+        return answer({"redriven": redriven, "more": more})
 
 
 def _filters(given: dict[str, str], principal: Principal) -> Filters:
-    owner_id = given.get("owner_id", principal.reach)
-    if principal.reach not in {None, owner_id}:
-        raise Problem("forbidden", "only an administrator sees another owner's dead letters")
-    if owner_id is not None and not _OWNER.fullmatch(owner_id):
-        query.refuse("owner_id", "must be at most 200 characters, and not NUL")
     queue, task_type, cause = (query.name(given, each) for each in ("queue", "type", "cause"))
-    return Filters(queue, task_type, owner_id, cause)
+    return Filters(queue, task_type, query.owner(given, principal), cause)
 
 
 def _place(octets: bytes) -> Place:
@@ -159,16 +153,15 @@ def _error(letter: DeadLetter) -> ErrorText:
     return ErrorText(letter.task_id, letter.owner_id, letter.last_error)
 
 
-_NAME: Final = {"type": "string", "pattern": "^[ -~]{1,200}$"}
 _NARROWING: Final = [
-    {"name": "queue", "in": "query", "description": "Of this queue.", "schema": _NAME},
-    {"name": "type", "in": "query", "description": "Of this type.", "schema": _NAME},
-    {"name": "cause", "in": "query", "description": "That failed so.", "schema": _NAME},
+    {"name": "queue", "in": "query", "description": "Of this queue.", "schema": query.NAME},
+    {"name": "type", "in": "query", "description": "Of this type.", "schema": query.NAME},
+    {"name": "cause", "in": "query", "description": "That failed so.", "schema": query.NAME},
     {
         "name": "owner_id",
         "in": "query",
         "description": "Of this owner; for administrators, who else see everybody's.",
-        "schema": {"type": "string", "maxLength": OWNER_BYTES, "pattern": r"^[^\x00]*$"},
+        "schema": query.OWNER,
     },
     {
         "name": "limit",

@@ -10,7 +10,7 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskbell.producer.api.metrics import TEXT
+from taskbell.producer.api.metrics import MOST_QUEUES, TEXT
 from taskbell.producer.api.operators import Alive, Ready, answer
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
@@ -24,6 +24,7 @@ from taskbell.shared.statements import schema, states
 _DEADLINE: Final = 2.0
 # However many ask, without credentials at that: the database is asked once a second.
 _GOOD_SECONDS: Final = 1.0
+_STORAGE_AWAY: Final = "storage: it could not be reached the last time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,21 @@ class _Health:
             if monotonic() >= self._good_until:
                 self._findings = await self._look()
                 self._good_until = monotonic() + _GOOD_SECONDS
-        missing, degraded = list(self._findings.missing), list(self._findings.degraded)
+        missing = list(self._findings.missing)
+        degraded = [*self._findings.degraded, *self._known_to_be_away()]
         if not missing:
             return answer({"ready": True, "missing": [], "degraded": degraded})
         name, after = ("database-away", "2") if "database" in missing else ("not-migrated", "5")
         raise Problem(
             name, headers={"Retry-After": after}, ready=False, missing=missing, degraded=degraded
         )
+
+    def _known_to_be_away(self) -> list[str]:
+        """Tell from the last use: a visitor makes no request to a storage or an issuer."""
+        away = self._parts.gatekeeper.degraded()
+        if self._parts.storage is not None and self._parts.storage.is_away:
+            away.append(_STORAGE_AWAY)
+        return away
 
     async def _look(self) -> Findings:
         """Look, on a connection of its own: all others may be busy."""
@@ -87,7 +96,7 @@ class _Health:
         del request, principal
         measures: list[Any] | None
         try:
-            measures = await self._parts.connections.run(states.MEASURES)
+            measures = await self._parts.connections.run(states.MEASURES, most=MOST_QUEUES)
         except (DatabaseAway, psycopg.Error):
             measures = None
         text = self._parts.metrics.text(self._parts.traffic.in_flight, measures)

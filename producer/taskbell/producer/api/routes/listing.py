@@ -9,15 +9,11 @@ from starlette.responses import Response
 
 from taskbell.producer.api import query, rendering
 from taskbell.producer.api.answers import ListedTasks
-from taskbell.producer.api.bodies import NO_NUL, PRINTABLE
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.producer.api.problems import Problem
 from taskbell.producer.api.route import Operation, Route
-from taskbell.producer.rules import require_owner
-from taskbell.shared.errors import InvalidTask
 from taskbell.shared.lifecycle import TaskStatus
-from taskbell.shared.limits import OWNER_BYTES
 from taskbell.shared.listing import MOST, Wanted, list_many
 
 _LIMITS: Final = range(1, MOST + 1)
@@ -38,7 +34,7 @@ class _Lists:
         given = query.given(request, _PARAMETERS)
         limit = query.whole(given, "limit", _DEFAULT, _LIMITS)
         wanted = Wanted(_status(given), *(query.name(given, name) for name in _NAMES))
-        owner_id = _owner(given, principal)
+        owner_id = query.owner(given, principal)
         filters = {name: given[name] for name in given if name not in {"limit", "cursor"}}
         before = None
         if "cursor" in given:
@@ -68,19 +64,6 @@ def _status(given: Mapping[str, str]) -> TaskStatus | None:
     return TaskStatus(status)
 
 
-def _owner(given: Mapping[str, str], principal: Principal) -> str | None:
-    """Whose tasks are listed; only an administrator may choose."""
-    owner_id = given.get("owner_id")
-    if owner_id is None or owner_id == principal.reach:
-        return principal.reach
-    if principal.reach is not None:
-        raise Problem("forbidden", "only an administrator sees another owner's tasks")
-    try:
-        return require_owner("owner_id", owner_id)
-    except InvalidTask as error:
-        query.refuse("owner_id", error.problem)
-
-
 def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
     return {
         "name": name,
@@ -91,15 +74,14 @@ def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
     }
 
 
-_NAME: Final[dict[str, Any]] = {"type": "string", "pattern": PRINTABLE}
 _QUERY: Final[Sequence[Mapping[str, Any]]] = (
     _parameter("status", "Only tasks of this status.", type="string", enum=list(TaskStatus)),
-    _parameter("type", "Only tasks of this type.", **_NAME, examples=["send_receipt"]),
-    _parameter("queue", "Only tasks of this queue.", **_NAME, examples=["mails"]),
-    _parameter("correlation_id", "Only tasks of this name.", **_NAME, examples=["order-17"]),
+    _parameter("type", "Only tasks of this type.", **query.NAME, examples=["send_receipt"]),
+    _parameter("queue", "Only tasks of this queue.", **query.NAME, examples=["mails"]),
+    _parameter("correlation_id", "Only tasks of this name.", **query.NAME, examples=["order-17"]),
     _parameter(
         "owner_id", "Only tasks of this owner; other owners' for administrators alone.",
-        type="string", maxLength=OWNER_BYTES // 4, pattern=NO_NUL, examples=["acme"],
+        **query.OWNER, examples=["acme"],
     ),
     _parameter(
         "limit", "Most tasks on the page.", type="integer",

@@ -80,7 +80,7 @@ _LIST: Final = Operation(
             "name": "after",
             "in": "query",
             "description": "Those behind this name: of the last queue of a full list.",
-            "schema": {"type": "string", "pattern": "^[ -~]{1,200}$"},
+            "schema": query.NAME,
         }
     ],
     answers={200: (f"The queues, by name; {queues.MOST_LISTED} at most.", Queues)},

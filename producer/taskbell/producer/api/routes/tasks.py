@@ -14,12 +14,12 @@ from taskbell.producer.api.diagnoses import ErrorText, opened
 from taskbell.producer.api.parts import Parts
 from taskbell.producer.api.payloads import Payloads
 from taskbell.producer.api.principal import Principal, Scope
-from taskbell.producer.api.problems import Problem
+from taskbell.producer.api.problems import Problem, later
 from taskbell.producer.api.request import new_task, new_tasks
 from taskbell.producer.api.route import Operation, Route
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.submission import Enqueued
-from taskbell.shared.errors import IdempotencyConflict, Unreadable
+from taskbell.shared.errors import IdempotencyConflict, RateLimited, Unreadable
 from taskbell.shared.guard import RETRIED
 from taskbell.shared.lifecycle import TaskStatus
 from taskbell.shared.sealing import Kind
@@ -47,6 +47,7 @@ class _Tasks:
         self._payloads = Payloads(parts)
 
     async def submit(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         asked = await body.read(request, self._parts.settings, TaskBody)
         keys = request.headers.getlist("idempotency-key")
         task = new_task(asked, principal, keys, apart=self._payloads.apart)
@@ -72,12 +73,13 @@ class _Tasks:
         )
 
     async def submit_many(self, request: Request, principal: Principal) -> Response:
+        query.given(request, ())
         if "idempotency-key" in request.headers:
             problem = "a batch takes no Idempotency-Key: give each task an idempotency_key"
             raise Problem("invalid-task", problem)
         asked = await body.read(request, self._parts.settings, BatchBody)
         tasks = new_tasks(asked.tasks, principal, apart=self._payloads.apart)
-        await self._parts.buckets.take(principal, len(tasks))
+        await self._admit_many(principal, len(tasks))
         if self._payloads.apart:
             tasks = await self._payloads.keep_many(tasks, asked.tasks)
 
@@ -88,7 +90,10 @@ class _Tasks:
         try:
             enqueued = await _repeated(enqueue)
         except IdempotencyConflict as error:
-            raise _conflict(error, tasks) from error
+            there = await self._parts.connections.run(
+                reading.STATUS_OF_MANY, task_ids=[error.task_id]
+            )
+            raise _conflict(error, tasks, known=bool(there)) from error
         known = [each.task_id for each in enqueued if not each.created]
         self._parts.metrics.submitted(created=len(enqueued) - len(known), known=len(known))
         statuses = await self._statuses(known) if known else {}
@@ -99,6 +104,13 @@ class _Tasks:
         status = 201 if len(known) < len(enqueued) else 200
         return Response(rendering.submitted_many(answers), status, media_type=_JSON)
 
+    async def _admit_many(self, principal: Principal, count: int) -> None:
+        try:
+            await self._parts.buckets.take(principal, count)
+        except RateLimited as error:
+            problem = "a batch is admitted as a whole; one of more tasks than the burst never is"
+            raise later("rate-limited", error.retry_after, problem, limited=error.scope) from error
+
     async def _statuses(self, task_ids: Sequence[UUID]) -> dict[UUID, str]:
         """What known tasks are now; one that was pruned in this very moment counts as completed."""
         rows = await self._parts.connections.run(reading.STATUS_OF_MANY, task_ids=list(task_ids))
@@ -107,8 +119,10 @@ class _Tasks:
         }
 
     async def read(self, request: Request, principal: Principal) -> Response:
+        task_id = query.task_id(request)
+        query.given(request, ())
         rows = await self._parts.connections.run(
-            reading.READ, task_id=query.task_id(request), owner_id=principal.reach
+            reading.READ, task_id=task_id, owner_id=principal.reach
         )
         if not rows:
             raise Problem("not-found")
@@ -134,12 +148,19 @@ class _Tasks:
         return error, result.decode()
 
 
-def _conflict(error: IdempotencyConflict, tasks: Sequence[NewTask]) -> Problem:
+def _conflict(error: IdempotencyConflict, tasks: Sequence[NewTask], *, known: bool) -> Problem:
+    """``known``: the key's task is there; otherwise it is of this batch, and was taken back."""
     places = [
         place for place, task in enumerate(tasks) if task.idempotency_key == error.idempotency_key
     ]
-    problem = "this key stands for another request"
+    problem = (
+        "this key stands for another request"
+        if known
+        else "tasks of this batch give one key to different requests"
+    )
     errors = [(f"/tasks/{place}/idempotency_key", problem) for place in places]
+    if not known:
+        return Problem("idempotency-conflict", errors=errors)
     return Problem("idempotency-conflict", errors=errors, task_id=str(error.task_id))
 
 

@@ -46,7 +46,7 @@ CREATE TABLE taskbell.task (
 -- For lists; they name only what never changes, so that claims and settlements stay HOT.
 CREATE INDEX task_owner ON taskbell.task (owner_id, id) WHERE owner_id <> '';
 CREATE INDEX task_correlation ON taskbell.task (correlation_id, id) WHERE correlation_id IS NOT NULL;
-CREATE INDEX task_owner_correlation ON taskbell.task (owner_id, correlation_id, id)
+CREATE INDEX task_owner_correlation ON taskbell.task ((ARRAY[owner_id, correlation_id]), id)
     WHERE owner_id <> '' AND correlation_id IS NOT NULL;
 COMMENT ON TABLE taskbell.task IS 'The record of every task: one unit of work, one row, from enqueue to prune.';
 COMMENT ON COLUMN taskbell.task.id IS 'UUIDv7 minted by the producer, so that id order is time order.';
