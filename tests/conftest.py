@@ -7,6 +7,7 @@ pytest_plugins = [
     "support.proof",
     "support.soak",
     "support.api",
+    "support.commands",
     "support.issuer",
     "support.stores",
 ]

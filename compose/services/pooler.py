@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from sqlalchemy.engine import make_url
@@ -98,10 +97,5 @@ class Pooler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

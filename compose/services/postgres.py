@@ -4,7 +4,6 @@ How it is run is the business of a `PostgresServer`: binaries of this machine (`
 container (`containers.py`), or nobody we know (an address from outside).
 """
 
-from types import TracebackType
 from typing import Protocol, Self
 
 import psycopg
@@ -41,12 +40,7 @@ class Postgres:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -6,7 +6,6 @@ container (`containers.py`), or nobody we know (an address from outside).
 
 import time
 from collections import Counter
-from types import TracebackType
 from typing import Final, Protocol, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -64,12 +63,7 @@ class RabbitMQ:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -8,35 +8,19 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
 
 from support.api import ApiProcesses
+from support.commands import told
 from support.fleet import Fleet, open_fleet
 from support.issuer import AUDIENCE, IssuerServer
-from taskbell.shared.access import new_key
-from taskbell.shared.cli.app import build
+from support.web import new_key
+from taskbell.shared import access
 
 
 @pytest.fixture
 def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
     """Processes without a broker, which the interface does not know."""
     yield from open_fleet(tmp_path, database_url, None)
-
-
-def keys(url: str, *arguments: str) -> str:
-    """What ``taskbell keys`` prints."""
-    environment = {"TASKBELL_DATABASE_URL": url}
-    done = CliRunner().invoke(build(()), ["keys", *arguments], env=environment)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def made(url: str, *scopes: str) -> str:
-    """A new key of alice."""
-    asked = [word for scope in scopes for word in ("--scope", scope)]
-    printed = keys(url, "create", "--owner", "alice", *asked)
-    (key,) = [word for word in printed.split() if word.startswith("tbk_") and len(word) > 20]
-    return key
 
 
 def submit(url: str, token: str) -> httpx2.Response:
@@ -50,11 +34,11 @@ def test_a_key_opens_the_interface_until_it_is_revoked_and_is_in_no_log(
     fleet: Fleet, api_processes: ApiProcesses
 ) -> None:
     api = api_processes.start(API_AUTH="on", API_KEY_SECONDS="0", LOG_LEVEL="debug")
-    key, reader = made(fleet.database_url, "submit"), made(fleet.database_url, "read")
-    wrong = new_key().text
+    key, reader = (new_key(fleet.database_url, "alice", scope) for scope in ("submit", "read"))
+    wrong = access.new_key().text
 
     answers = [submit(api, token).status_code for token in (key, reader, wrong)]
-    keys(fleet.database_url, "revoke", key[:12])
+    told("keys", "revoke", key[:12], "--database-url", fleet.database_url)
     revoked = submit(api, key)
 
     assert answers == [201, 403, 401]
@@ -63,8 +47,8 @@ def test_a_key_opens_the_interface_until_it_is_revoked_and_is_in_no_log(
     log = (fleet.directory / "api.log").read_text(encoding="utf-8")
     assert key[:12] in log
     assert [secret for secret in (key, reader, wrong) if secret[12:] in log] == []
-    told = Path(f"/proc/{fleet.pid('api')}/cmdline").read_bytes()
-    assert key.encode() not in told
+    command = Path(f"/proc/{fleet.pid('api')}/cmdline").read_bytes()
+    assert key.encode() not in command
 
 
 def test_a_token_of_the_issuer_opens_the_interface_and_no_other_does(

@@ -11,6 +11,7 @@ import pytest
 
 from services.guarded import Port
 from support.fleet import Fleet, open_fleet
+from support.keyrings import ring
 from support.rabbitmq import Vhost
 from support.waiting import wait_until
 from support.web import Caller, new_key
@@ -92,9 +93,8 @@ PLACES: tuple[Callable[[Scene], str], ...] = (
 def fleet(tmp_path: Path, database_url: str, vhost: Vhost) -> Iterator[Fleet]:
     """All roles, and a key that seals."""
     for opened in open_fleet(tmp_path, database_url, vhost.url):
-        key = base64.b64encode(bytes(range(32))).decode()
         opened.environment |= {
-            "TASKBELL_SEAL_KEYS": f"2026-11:{key}",
+            "TASKBELL_SEAL_KEYS": ring("2026-11"),
             "TASKBELL_LOG_LEVEL": "debug",
         }
         yield opened

@@ -1,17 +1,15 @@
 """The plans of what operators read from 100 000 dead letters: a page costs no more than a page."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import ClientCursor
 
+from support.plans import executed, read
 from taskbell.shared import dead_letters
 from taskbell.shared.database import Database, DedicatedConnection, conninfo
 from taskbell.shared.dead_letters import Filters
-from taskbell.shared.statement import Statement
 from taskbell.shared.statements import dead_letter
 
 LETTERS, CAUSES = 100_000, 50
@@ -51,28 +49,6 @@ def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield opened
 
 
-def plan(
-    connection: psycopg.Connection[Any], statement: Statement, **given: object
-) -> list[dict[str, Any]]:
-    """The nodes of the executed plan, the root first."""
-    sql = re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", statement.sql)
-    with ClientCursor(connection) as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode(), given)
-        (answer,) = cursor.fetchone() or (None,)
-    assert answer is not None
-    return list(nodes(answer[0]["Plan"]))
-
-
-def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", []):
-        yield from nodes(child)
-
-
-def read(found: list[dict[str, Any]]) -> int:
-    return int(found[0]["Shared Hit Blocks"] + found[0]["Shared Read Blocks"])
-
-
 def test_pages_read_what_they_show(connection: psycopg.Connection[Any]) -> None:
     cases = {
         "list": (dead_letter.newest(ALL), NEWEST, "dead_letter_newest", 20),
@@ -85,7 +61,7 @@ def test_pages_read_what_they_show(connection: psycopg.Connection[Any]) -> None:
         ),
     }  # fmt: skip
     for name, (statement, given, index, pages) in cases.items():
-        found = plan(connection, statement, **given)
+        found = executed(connection, statement, **given)
 
         assert {node["Index Name"] for node in found if "Index Name" in node} == {index}, name
         assert not [node for node in found if "Sort" in node["Node Type"]], name
@@ -99,7 +75,7 @@ def test_causes_read_every_letter_once_and_find_their_examples_by_the_index(
         "SELECT pg_relation_size('taskbell.dead_letter') / current_setting('block_size')::int"
     ).fetchone() or (0,)
 
-    found = plan(connection, dead_letter.causes(ALL), limit=50)
+    found = executed(connection, dead_letter.causes(ALL), limit=50)
 
     assert {node["Index Name"] for node in found if "Index Name" in node} == {"dead_letter_cause"}
     assert read(found) <= pages + 6 * CAUSES

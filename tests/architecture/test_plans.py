@@ -4,15 +4,14 @@ Both with the plan Postgres makes for given values and with the generic plan it 
 statements, which believes that a LIMIT it does not know returns a tenth of the table.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import ClientCursor
 
+from support.plans import Node, prepared, read
 from taskbell.shared.database import conninfo
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.statement import Statement
@@ -60,44 +59,17 @@ class Backlog:
             another.autocommit = True
             another.execute("VACUUM ANALYZE taskbell.task, taskbell.outbox, taskbell.lease")
 
-    def plan(self, name: str, mode: str) -> list[dict[str, Any]]:
+    def plan(self, name: str, mode: str) -> list[Node]:
         """The nodes of the executed plan, the root first; what it did is rolled back."""
         statement, parameters = STATEMENTS[name]
         given = {**parameters, "task_ids": self._ids()} if name == "claim by ids" else parameters
-        with ClientCursor(self._connection) as cursor:
-            cursor.execute(f"SET LOCAL plan_cache_mode = force_{mode}_plan".encode())
-            cursor.execute(_prepared(statement).encode())
-            order = sorted(statement.parameters)
-            slots = ", ".join(f"%({name})s" for name in order)
-            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE hot ({slots})"
-            cursor.execute(explain.encode(), given)
-            (answer,) = cursor.fetchone() or (None,)
-            cursor.execute("DEALLOCATE hot")
-        self._connection.rollback()
-        assert answer is not None
-        return list(_nodes(answer[0]["Plan"]))
+        return prepared(self._connection, statement, mode, **given)
 
     def _ids(self) -> list[UUID]:
         rows = self._connection.execute(
             "SELECT task_id FROM taskbell.outbox ORDER BY task_id LIMIT %s", [BATCH]
         )
         return [row[0] for row in rows]
-
-
-def _prepared(statement: Statement) -> str:
-    numbers = {name: f"${n}" for n, name in enumerate(sorted(statement.parameters), 1)}
-    sql = re.sub(r"(?<![:\w]):([a-z_]+)\b", lambda found: numbers[found[1]], statement.sql)
-    return f"PREPARE hot AS {sql}"
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", []):
-        yield from _nodes(child)
-
-
-def _read(nodes: list[dict[str, Any]]) -> int:
-    return int(nodes[0]["Shared Hit Blocks"] + nodes[0]["Shared Read Blocks"])
 
 
 @pytest.fixture
@@ -127,14 +99,14 @@ def test_the_hot_statements_use_their_indexes_and_sort_nothing(backlog: Backlog,
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-def test_two_hundred_thousand_due_tasks_change_hardly_what_is_read(
+def test_two_hundred_thousand_due_tasks_change_hardly_what_isread(
     connection: psycopg.Connection[Any], mode: str
 ) -> None:
     small = Backlog(connection, SMALL)
-    before = {name: _read(small.plan(name, mode)) for name in STATEMENTS}
+    before = {name: read(small.plan(name, mode)) for name in STATEMENTS}
     connection.execute("TRUNCATE taskbell.task, taskbell.outbox")
     large = Backlog(connection, LARGE)
-    after = {name: _read(large.plan(name, mode)) for name in STATEMENTS}
+    after = {name: read(large.plan(name, mode)) for name in STATEMENTS}
 
     ratios = {name: round(after[name] / before[name], 2) for name in before}
     assert max(ratios.values()) <= 1.6, ratios

@@ -1,13 +1,12 @@
 """What listing queues reads, where somebody made thousands of them."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import ClientCursor
 
+from support.plans import executed, read
 from taskbell.shared.database import conninfo
 from taskbell.shared.queues import MOST_LISTED
 from taskbell.shared.statements import queue
@@ -38,13 +37,7 @@ def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 def test_a_page_of_queues_reads_each_table_once_and_a_block_for_each_row(
     connection: psycopg.Connection[Any],
 ) -> None:
-    sql = re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", queue.OVERVIEW.sql)
-    with ClientCursor(connection) as cursor:
-        given = {"after": "", "limit": MOST_LISTED}
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode(), given)
-        (answer,) = cursor.fetchone() or (None,)
-    assert answer is not None
-    plan = answer[0]["Plan"]
+    found = executed(connection, queue.OVERVIEW, after="", limit=MOST_LISTED)
     blocks = 0
     for table in TABLES:
         row = connection.execute(
@@ -55,5 +48,5 @@ def test_a_page_of_queues_reads_each_table_once_and_a_block_for_each_row(
         assert row is not None
         blocks += int(row[0])
 
-    assert plan["Actual Rows"] == MOST_LISTED
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= blocks + MOST_LISTED
+    assert found[0]["Actual Rows"] == MOST_LISTED
+    assert read(found) <= blocks + MOST_LISTED

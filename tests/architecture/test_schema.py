@@ -5,9 +5,7 @@ the catalogs of the databases are compared for these.
 """
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,8 +14,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, create_engine, text
 
-from services import Postgres
+from support.workers import rows
 from taskbell.shared import migration
+from taskbell.shared.database import conninfo
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
 from taskbell.shared.rows import Row
 from taskbell.shared.rows.declaration import STORAGE
@@ -60,31 +59,13 @@ QUESTIONS = {
 
 
 @pytest.fixture
-def empty_database(postgres_server: Postgres) -> Iterator[Callable[[], str]]:
-    names: list[str] = []
-
-    def create() -> str:
-        names.append(f"taskbell_{uuid4().hex}")
-        return postgres_server.create_database(names[-1])
-
-    yield create
-    for name in names:
-        postgres_server.drop_database(name)
-
-
-@pytest.fixture
 def catalog(database_url: str) -> Catalog:
     """The catalog of the migrated database."""
     return read_catalog(database_url)
 
 
-def ask(url: str, question: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        return connection.execute(question.encode()).fetchall()
-
-
 def read_catalog(url: str) -> Catalog:
-    return {name: ask(url, question) for name, question in QUESTIONS.items()}
+    return {name: rows(url, question) for name, question in QUESTIONS.items()}
 
 
 def create_from_rows(url: str) -> None:
@@ -118,14 +99,12 @@ def test_alembic_finds_no_difference_between_the_row_classes_and_the_schema(
 
 @pytest.mark.parametrize("part", sorted(QUESTIONS.keys() - {"storage"}))
 def test_the_row_classes_would_create_the_same(
-    part: str, catalog: Catalog, empty_database: Callable[[], str]
+    part: str, catalog: Catalog, empty_database_url: str
 ) -> None:
-    url = empty_database()
-
-    create_from_rows(url)
+    create_from_rows(empty_database_url)
 
     migrated = [row for row in catalog[part] if row[0] != VERSION_TABLE]
-    assert read_catalog(url)[part] == migrated
+    assert read_catalog(empty_database_url)[part] == migrated
 
 
 def test_the_row_classes_name_the_same_storage_parameters(catalog: Catalog) -> None:
@@ -139,16 +118,15 @@ def test_the_row_classes_name_the_same_storage_parameters(catalog: Catalog) -> N
 
 
 def test_the_script_for_dbas_gives_the_same_schema_and_revision(
-    database_url: str, catalog: Catalog, empty_database: Callable[[], str]
+    database_url: str, catalog: Catalog, empty_database_url: str
 ) -> None:
-    url = empty_database()
-
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+    url = empty_database_url
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute(migration.sql().encode())
 
     assert read_catalog(url) == catalog
     revision = f"SELECT version_num FROM {SCHEMA}.{VERSION_TABLE}"
-    assert ask(url, revision) == ask(database_url, revision)
+    assert rows(url, revision) == rows(database_url, revision)
     assert migration.check(url).answer == "current"
 
 
@@ -205,7 +183,7 @@ def test_a_task_out_of_bounds_is_refused_by_its_own_row(
     insert = f"INSERT INTO taskbell.task ({', '.join(row)}) SELECT {', '.join(row.values())}"
 
     with pytest.raises(psycopg.errors.CheckViolation):
-        ask(database_url, insert)
+        rows(database_url, insert)
 
 
 def test_the_roles_know_the_revisions_that_the_migrations_bring() -> None:

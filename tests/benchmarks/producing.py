@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.crew import Crew
+from benchmarks.measured import Sample
+from benchmarks.meter import Meter
+from benchmarks.pipeline import Pipeline
 
 _PATIENCE = 600.0
 
@@ -17,6 +20,22 @@ def make_ready(crew: Crew, kind: str, counts: Sequence[int], rate: float = 0.0) 
     for name in names:
         crew.says(name, "ready\n")
     return names
+
+
+def through(pipeline: Pipeline, kind: str, count: int, rate: float = 0.0) -> Sample:
+    """Start a pipeline and one producer: from its first call to the last settlement."""
+    pipeline.start()
+    names = make_ready(pipeline.crew, kind, [count], rate)
+    meter = Meter(pipeline.database_url, pipeline.messages)
+    meter.count()
+    meter.begin()
+    begin(pipeline.crew, names)
+    pipeline.drained(count)
+    meter.end()
+    ran = pipeline.seen()
+    pipeline.crew.stop()
+    pipeline.require_once(count)
+    return meter.sample(count, delays=ran.delays)
 
 
 def begin(crew: Crew, names: Sequence[str]) -> None:

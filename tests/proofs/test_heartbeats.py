@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
@@ -48,8 +47,7 @@ def test_a_task_of_three_timeouts_is_never_redelivered(
 async def keeperless(fleet: Fleet, referee: Referee, database_url: str) -> AsyncIterator[Proxy]:
     """A consumer whose heartbeats, and nothing else, can be silenced; it gets all tasks."""
     del referee  # it is there before the first task
-    parts = urlsplit(database_url)
-    async with Proxy(parts.hostname or "", parts.port or 0, only=b"taskbell keeper") as proxy:
+    async with Proxy.before(database_url, only=b"taskbell keeper") as proxy:
         fleet.roles_url = proxy.through(database_url)
         await asyncio.to_thread(fleet.start_consumer, "victim", "support.practice")
         fleet.roles_url = database_url

@@ -1,6 +1,5 @@
 """Claimers in threads, each with its connection, and three ways to claim: ours and two wrong."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -12,15 +11,14 @@ from uuid import UUID
 
 import psycopg
 
+from support.hands import claiming
 from taskbell.shared.database import conninfo
-from taskbell.shared.limits import LEVELS
 from taskbell.shared.statements import claim
 
 Connection = psycopg.Connection[Any]
 Way = Callable[[Connection, str, int], list[UUID]]
 """Claims up to so many tasks of a queue on a connection and returns their ids."""
 
-_EPOCH: Final = "1970-01-01T00:00:00Z"
 _SKIPPING: Final = claim.BY_QUEUE.for_psycopg
 _WAITING: Final = _SKIPPING.replace(b" SKIP LOCKED", b"")
 _SELECT: Final = """
@@ -49,15 +47,7 @@ def waiting(connection: Connection, queue: str, limit: int) -> list[UUID]:
 
 
 def _claim(connection: Connection, statement: bytes, queue: str, limit: int) -> list[UUID]:
-    parameters = {
-        "queue": queue,
-        "limit": limit,
-        "levels": list(LEVELS),
-        "floors": [_EPOCH] * len(LEVELS),
-        "worker_id": "claimer",
-        "lease_by_type": json.dumps({}),
-        "lease": 30.0,
-    }
+    parameters = claiming("claimer", limit, queue)
     # The column's name is known; the rows are plain tuples, as the callers of psycopg get them.
     cursor = connection.execute(statement, parameters, prepare=True)
     assert cursor.description is not None

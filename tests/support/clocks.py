@@ -1,7 +1,8 @@
-"""Wrong clocks for processes: libfaketime between them and the system's time of day.
+"""Clocks for tests: one that stands still, and wrong ones for processes.
 
-Their monotonic clock stays right, as it does when somebody sets the time of a machine. Debian 12's
-libfaketime breaks ``time.sleep`` under it (``EINVAL``): handlers of such processes do without.
+Those are libfaketime's, between a process and the system's time of day. Its monotonic clock stays
+right, as it does when somebody sets the time of a machine. Debian 12's libfaketime breaks
+``time.sleep`` under it (``EINVAL``): handlers of such processes do without.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,16 @@ _PLACES: Final = (
     "/usr/lib/faketime",  # Arch
 )
 _LEFT: Final = ("/dev/shm/faketime_shm_{}", "/dev/shm/sem.faketime_sem_{}")  # noqa: S108 - its own
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def wrong_clock(seconds: int) -> dict[str, str]:

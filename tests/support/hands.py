@@ -11,7 +11,7 @@ from psycopg.rows import namedtuple_row
 
 from support.waiting import PATIENCE
 from taskbell.shared.database import Database, DedicatedConnection, conninfo
-from taskbell.shared.lifecycle import Verdict
+from taskbell.shared.lifecycle import Diagnosis, Settlement, Verdict
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.maintenance.promote import Promote
 from taskbell.shared.statement import Statement
@@ -109,14 +109,9 @@ def settling(
 ) -> dict[str, object]:  # fmt: skip
     """The parameters of one settlement."""
     failed = verdict in {"retry", "fail"}
-    return {
-        "worker_id": worker, "task_ids": [task_id], "attempts": [attempt], "outcomes": [verdict],
-        "delays": [delay], "results": [None],
-        "error_classes": ["ValueError" if failed else None],
-        "fingerprints": [fingerprint if failed else None],
-        "errors": [error if failed else None], "tracebacks": ["…" if failed else None],
-        "results_sealed": [None], "result_locations": [None],
-    }  # fmt: skip
+    diagnosis = Diagnosis("ValueError", fingerprint, error, "…") if failed else None
+    told = Settlement(task_id, attempt, verdict, delay=delay, diagnosis=diagnosis)
+    return {"worker_id": worker, **settlement.columns_of([told])}
 
 
 class Session:

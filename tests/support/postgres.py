@@ -66,6 +66,12 @@ def lasting_database_url(postgres_server: Postgres, _shared_postgres: Descriptio
     yield from _fresh_database(postgres_server, _shared_postgres["template"])
 
 
+@pytest.fixture
+def empty_database_url(postgres_server: Postgres) -> Iterator[str]:
+    """A database without taskbell's schema, dropped afterwards."""
+    yield from _fresh_database(postgres_server, None)
+
+
 @pytest.fixture(scope="session")
 def _spare_postgres() -> Iterator[tuple[Postgres, str]]:
     """A server of this process and its template; tests get it one after the other."""
@@ -118,7 +124,7 @@ def _migrate_template(server: Postgres) -> str:
     return name
 
 
-def _fresh_database(server: Postgres, template: str) -> Iterator[str]:
+def _fresh_database(server: Postgres, template: str | None) -> Iterator[str]:
     name = f"taskbell_{uuid4().hex}"
     yield server.create_database(name, template)
     server.drop_database(name)

@@ -5,7 +5,6 @@ import socket
 import struct
 from collections.abc import Coroutine
 from enum import Flag, auto
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -42,17 +41,20 @@ class Proxy:
         self.reply_lost = asyncio.Event()
         """Set once `lose_reply()` has swallowed one."""
 
+    @classmethod
+    def before(cls, url: str, only: bytes = b"") -> Self:
+        """Make one for the server of this URL."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        return cls(parts.hostname, parts.port, only)
+
     async def __aenter__(self) -> Self:
         self.resume()
         await self.admit()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.refuse()
         while self._running:
             self.cut()

@@ -91,17 +91,13 @@ def rabbitmq_server(pytestconfig: pytest.Config) -> RabbitMQ:
 @pytest.fixture
 def vhost(rabbitmq_server: RabbitMQ) -> Iterator[Vhost]:
     """A fresh vhost of the run's node, dropped afterwards with all that is in it."""
-    fresh = Vhost(rabbitmq_server, f"taskbell-{uuid4().hex}")
-    yield fresh
-    fresh.drop()
+    yield from _fresh_vhost(rabbitmq_server)
 
 
 @pytest.fixture(scope="module")
 def lasting_vhost(rabbitmq_server: RabbitMQ) -> Iterator[Vhost]:
     """The same, but one for all tests of a module."""
-    fresh = Vhost(rabbitmq_server, f"taskbell-{uuid4().hex}")
-    yield fresh
-    fresh.drop()
+    yield from _fresh_vhost(rabbitmq_server)
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +125,12 @@ def private_rabbitmq(_spare_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
 def private_vhost(private_rabbitmq: RabbitMQ) -> Vhost:
     """A fresh vhost of `private_rabbitmq`. After a wipe it is gone: create it again by its name."""
     return Vhost(private_rabbitmq, f"taskbell-{uuid4().hex}")
+
+
+def _fresh_vhost(server: RabbitMQ) -> Iterator[Vhost]:
+    fresh = Vhost(server, f"taskbell-{uuid4().hex}")
+    yield fresh
+    fresh.drop()
 
 
 def _open_shared() -> tuple[Description, Callable[[], None]]:

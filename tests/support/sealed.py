@@ -1,26 +1,18 @@
 """Keys, tasks that are sealed with them, and what the database keeps of those."""
 
-import base64
 import json
 from typing import Any, Final
 from uuid import UUID
 
 from support.factories import make_tasks
+from support.keyrings import ring, seals_of
 from support.workers import rows
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.sealing import Kind, Seals, TaskSeal
-from taskbell.shared.sealing.keyring import Keyring
 
 CANARY: Final = "canary-4111-1111"
 """What is nowhere in the clear."""
-OLD: Final = "k1:" + base64.b64encode(b"a" * 32).decode()
-NEW: Final = "k2:" + base64.b64encode(b"b" * 32).decode()
-FOREIGN: Final = "k3:" + base64.b64encode(b"c" * 32).decode()
-
-
-def seals_of(keys: str = OLD) -> Seals:
-    """Seals of a process of its own."""
-    return Seals(Keyring(keys))
+OLD, NEW, FOREIGN = ring("k1"), ring("k2"), ring("k3")
 
 
 def seal_of(seals: Seals, task_id: UUID, owner_id: str = "") -> TaskSeal:
@@ -41,7 +33,7 @@ def make_sealed(
 ) -> UUID:
     """Commit a waiting task whose payload is sealed; by ``OLD`` unless told."""
     (task_id,) = make_tasks(url, delay=3600, **options)
-    seal = seal_of(seals or seals_of(), task_id, owner_id)
+    seal = seal_of(seals or seals_of("k1"), task_id, owner_id)
     rows(
         url,
         "UPDATE taskbell.task SET payload = NULL, payload_sealed = %s, owner_id = %s WHERE id = %s",
@@ -65,7 +57,7 @@ def result_of(url: str, task_id: UUID, seals: Seals | None = None) -> Any:
         url, "SELECT owner_id, result, result_sealed FROM taskbell.task WHERE id = %s", task_id
     )
     assert row.result is None
-    opened = (seals or seals_of()).open(Kind.RESULT, task_id, row.owner_id, row.result_sealed)
+    opened = (seals or seals_of("k1")).open(Kind.RESULT, task_id, row.owner_id, row.result_sealed)
     return json.loads(opened)
 
 
@@ -83,7 +75,7 @@ def everything(url: str) -> str:
 
 async def give_data_key(url: str, owner_id: str) -> tuple[str, Seals]:
     """Give an owner a key of its own; returns its id and seals that know it."""
-    seals = seals_of()
+    seals = seals_of("k1")
     key_id, wrapped = seals.new_data_key(owner_id)
     rows(
         url, "INSERT INTO taskbell.data_key (key_id, owner_id, wrapped) VALUES (%s, %s, %s)",

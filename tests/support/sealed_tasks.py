@@ -1,8 +1,6 @@
 """Tasks whose every piece is sealed, made the short way, and what can be read of them."""
 
-from base64 import b64encode
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -15,19 +13,6 @@ from taskbell.shared.sealing.envelope import from_text, key_id_of
 from taskbell.shared.storage import Storage
 
 PAYLOAD, RESULT, ERROR, TRACEBACK = b'{"n": 1}', b"[2]", "it broke", "line 1\nline 2"
-
-
-def ring(*key_ids: str) -> str:
-    """A ring of keys with these ids, the same key for the same id, as the environment holds it."""
-    keys = (b64encode(sha256(each.encode()).digest()).decode() for each in key_ids)
-    return ",".join(f"{key_id}:{key}" for key_id, key in zip(key_ids, keys, strict=True))
-
-
-def seals_of(*key_ids: str) -> Seals:
-    """Seals with such a ring, which know nothing of owners' keys yet."""
-    seals = Seals.of(ring(*key_ids), None)
-    assert seals is not None
-    return seals
 
 
 async def make_sealed(

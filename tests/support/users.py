@@ -8,9 +8,8 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
-from typer.testing import CliRunner
 
-from taskbell.shared.cli.app import build
+from support.commands import call
 from taskbell.shared.database import conninfo
 from taskbell.shared.statements import grant
 
@@ -47,8 +46,7 @@ def users_of_roles(database_url: str) -> Generator[Mapping[str, str]]:
 
 def apply(database_url: str, prefix: str) -> int:
     """Run ``taskbell roles apply``; returns its exit code."""
-    given = ["roles", "apply", "--prefix", prefix, "--database-url", database_url]
-    return CliRunner().invoke(build(()), given).exit_code
+    return call("roles", "apply", "--prefix", prefix, "--database-url", database_url).exit_code
 
 
 def forget(owner: psycopg.Connection, name: str) -> None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPSConnection
 from typing import Any, Final
 
-from typer.testing import CliRunner
-
 from services.guarded import LOOPBACK
-from taskbell.shared.cli.app import build
+from support.commands import told
 
 _PATIENCE: Final = 60.0
 ALL_SCOPES: Final = ("submit", "read", "cancel", "operate")
@@ -64,9 +62,6 @@ class Caller:
 
 def new_key(database_url: str, owner: str, *scopes: str) -> str:
     """Make a key as an operator would; returns what is shown once."""
-    given = ["keys", "create", "--owner", owner, "--database-url", database_url, "-o", "json"]
-    for scope in scopes or ALL_SCOPES:
-        given += ["--scope", scope]
-    result = CliRunner().invoke(build(()), given)
-    assert result.exit_code == 0, result.output
-    return str(json.loads(result.stdout)["key"])
+    asked = [word for scope in scopes or ALL_SCOPES for word in ("--scope", scope)]
+    made = told("keys", "create", "--owner", owner, "--database-url", database_url, *asked)
+    return str(made["key"])

@@ -97,13 +97,11 @@ async def _hurried(shutdown: Shutdown) -> None:
 async def _work(
     handlers: Consumer, settings: ConsumerSettings, shutdown: Shutdown, observe: Observer
 ) -> int:
-    state = asyncio.ensure_future(found_schema(settings.database, observe))
-    asked = asyncio.ensure_future(shutdown.asked.wait())
-    await asyncio.wait({state, asked}, return_when=asyncio.FIRST_COMPLETED)
-    if not state.done():  # stopped while it waited for the database
+    state = await found_schema(settings.database, observe, shutdown.asked)
+    if state is None:
         return EXIT_OK
-    if not state.result().ready:
-        sys.stderr.write(f"{state.result()}: run `taskbell migrate`\n")
+    if not state.ready:
+        sys.stderr.write(f"{state}: run `taskbell migrate`\n")
         return EXIT_NOT_READY
     worker_id = new_worker_id("consumer")
     worker = assemble(handlers, settings, worker_id, shutdown, observe)

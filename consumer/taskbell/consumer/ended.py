@@ -1,6 +1,5 @@
 """Attempts that ended: what is to be written of them, and what the answers mean. Pure."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -50,22 +49,3 @@ def is_plain(settlement: Settlement) -> bool:
         and settlement.result_sealed is None
         and settlement.result_location is None
     )
-
-
-def columns_of(group: Sequence[Ended]) -> dict[str, object]:
-    """Write a group as the parameters of ``SETTLE``."""
-    settlements = [each.settlement for each in group]
-    diagnoses = [each.diagnosis for each in settlements]
-    return {
-        "task_ids": [each.task_id for each in settlements],
-        "attempts": [each.attempt for each in settlements],
-        "outcomes": [each.verdict for each in settlements],
-        "delays": [float(each.delay) for each in settlements],
-        "results": [each.result for each in settlements],
-        "error_classes": [each.error_class if each else None for each in diagnoses],
-        "fingerprints": [each.fingerprint if each else None for each in diagnoses],
-        "errors": [each.error if each else None for each in diagnoses],
-        "tracebacks": [each.traceback if each else None for each in diagnoses],
-        "results_sealed": [each.result_sealed for each in settlements],
-        "result_locations": [each.result_location for each in settlements],
-    }

@@ -60,9 +60,5 @@ class ProcessDied(TaskbellError):
     """The process that ran a handler of its own ended before the handler did."""
 
 
-class BrokerAway(TaskbellError):
-    """RabbitMQ could not be asked; what was sent may or may not have arrived."""
-
-
 class EffectSeen(BaseException):
     """Ends a handler whose effect took place before; not an error, and not for catching."""

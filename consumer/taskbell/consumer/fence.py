@@ -17,6 +17,7 @@ from taskbell.consumer.stage import Stage
 from taskbell.consumer.transaction import Ask, Plan, Run, is_away, is_conflict, is_refusal
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.ids import WorkerId
+from taskbell.shared.lifecycle import Settlement
 from taskbell.shared.sealing import Kind, TaskSeal
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import effect as statements
@@ -24,7 +25,6 @@ from taskbell.shared.statements import settlement
 
 _CONFLICT_SECONDS = (0.05, 0.5)
 _SHORTEST_IDLE_MS = 100
-_EMPTY = ("error_classes", "fingerprints", "errors", "tracebacks", "result_locations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +155,15 @@ class Fence:
 
 
 def _completion(holder: Holder, result: str | None) -> Run:
-    one: dict[str, object] = {"task_ids": [holder.task_id], "attempts": [holder.attempt]}
-    one |= {"worker_id": holder.worker_id}
+    who: dict[str, object] = {"worker_id": holder.worker_id}
     if result is None:
-        return Run(settlement.SETTLE_COMPLETED, one)
-    empty = {name: [None] for name in _EMPTY}
-    told: dict[str, object] = {"outcomes": ["completed"], "delays": [0.0]}
-    if holder.seal is None:
-        told |= {"results": [result], "results_sealed": [None]}
-    else:
+        one = {"task_ids": [holder.task_id], "attempts": [holder.attempt]}
+        return Run(settlement.SETTLE_COMPLETED, who | one)
+    done = Settlement(holder.task_id, holder.attempt, "completed", result=result)
+    if holder.seal is not None:
         sealed = holder.seal.seal(Kind.RESULT, result.encode())
-        told |= {"results": [None], "results_sealed": [sealed]}
-    return Run(settlement.SETTLE, {**one, **told, **empty})
+        done = done._replace(result=None, result_sealed=sealed)
+    return Run(settlement.SETTLE, who | settlement.columns_of([done]))
 
 
 def _told(error: BaseException, *, ours: bool = True) -> BaseException:

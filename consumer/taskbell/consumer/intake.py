@@ -13,6 +13,7 @@ import psycopg
 from taskbell.consumer.announcements import PATIENCE_SECONDS, Announcements
 from taskbell.consumer.leases import Claims, Lease
 from taskbell.consumer.subscription import Subscription
+from taskbell.shared.clock import loop_time, rest_until
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
@@ -66,7 +67,7 @@ class Intake:
         if self._ended:
             self._give_back([handle])
             return
-        self._noted.note(task_ids, handle, _now())
+        self._noted.note(task_ids, handle, loop_time())
         self.wake()
 
     def wake(self) -> None:
@@ -93,15 +94,15 @@ class Intake:
         if free <= 0:
             await self._saturated()
             return []
-        if free < self._worthwhile and _now() < self._gather_until:
-            await self._slot_freed_within(self._gather_until - _now())
+        if free < self._worthwhile and loop_time() < self._gather_until:
+            await self._slot_freed_within(self._gather_until - loop_time())
             return []
         self._take_again()
         if self._doorbell is not None:
             return await self._poll_by_doorbell(self._doorbell, free)
         self._notice_broker()
         # Announcements go first, but the safety net has its turn however many there are.
-        if self._noted and _now() < self._poll_at:
+        if self._noted and loop_time() < self._poll_at:
             return await self._claim_noted(free)
         return await self._poll_by_clock(free)
 
@@ -125,13 +126,13 @@ class Intake:
         return leases
 
     async def _poll_by_clock(self, free: int) -> list[Lease]:
-        if _now() >= self._poll_at:
+        if loop_time() >= self._poll_at:
             leases = await self._poll(free)
             if self._noted or not leases:  # else there may be more: again at once
-                self._poll_at = _now() + self._interval()
+                self._poll_at = loop_time() + self._interval()
             if leases:
                 return leases
-        await self._woken_within(max(0.0, self._poll_at - _now()))
+        await self._woken_within(max(0.0, self._poll_at - loop_time()))
         return []
 
     def _notice_broker(self) -> None:
@@ -173,8 +174,8 @@ class Intake:
     async def _saturated(self) -> None:
         await self._slot_freed_within(PATIENCE_SECONDS)
         # Slots come free one by one: a claim for each would cost more than the tasks.
-        self._gather_until = _now() + _GATHER_SECONDS
-        late = self._noted.give_back(_now())
+        self._gather_until = loop_time() + _GATHER_SECONDS
+        late = self._noted.give_back(loop_time())
         if late and self.subscription is not None:
             self._paused = True
             self.subscription.pause()  # or the broker would hand them to us again
@@ -198,10 +199,7 @@ class Intake:
 
     async def _woken_within(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+            await rest_until(self._woken, seconds)
         finally:
             self._woken.clear()
 
@@ -215,7 +213,3 @@ class Intake:
             self._give_back([each.handle for each in self._noted.clear()])
         if self._doorbell is not None:
             await self._doorbell.leave(self._connection)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

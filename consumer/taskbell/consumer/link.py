@@ -1,52 +1,33 @@
 """One connection to RabbitMQ: its channel, its broker consumers, the announcements it brings.
 
-A broken connection raises one of several exceptions, hangs, or cancels a call that nobody
-cancelled; here all of them become ``BrokerAway``, every call has a deadline, and a real shutdown
-passes.
+Every call has a deadline, whatever breaks becomes ``BrokerAway``, and a real shutdown passes.
 """
 
 import asyncio
-import platform
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Self
-from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 
-from taskbell.consumer.errors import BrokerAway
+from taskbell.shared.amqp import BrokerAway, broken_is_away, introduction, with_heartbeat
 from taskbell.shared.ids import WorkerId
-from taskbell.shared.interruption import asked_to_stop
 
 _PREFETCH = 10
 _DEADLINE = 5.0
 _CLOSE_DEADLINE = 1.0
-_HEARTBEAT_SECONDS = 15
 _WORKER_IN_TAG = 54  # with a queue name of 200 bytes a tag has at most AMQP's 255
 
 
 @asynccontextmanager
 async def answered(deadline: float = _DEADLINE) -> AsyncGenerator[None]:
-    """Turn every way in which a connection breaks, silence included, into ``BrokerAway``.
-
-    A cancellation that somebody asked for comes through, even if the call ended well despite it.
-    """
-    try:
+    """Turn every way in which a connection breaks, silence included, into ``BrokerAway``."""
+    with broken_is_away(CONNECTION_EXCEPTIONS):  # among them OSError, which TimeoutError is
         async with asyncio.timeout(deadline):
             yield
-    except CONNECTION_EXCEPTIONS as error:  # TimeoutError is an OSError
-        raise BrokerAway(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
-    except asyncio.CancelledError:
-        if asked_to_stop():
-            raise
-        raise BrokerAway("the connection broke and the call was cancelled") from None
-    else:
-        if asked_to_stop():  # the client library swallowed the cancellation
-            raise asyncio.CancelledError
 
 
 async def open_channel(connection: AbstractConnection) -> AbstractChannel:
@@ -98,13 +79,7 @@ class Link:
         """
         async with answered():
             connection = await aio_pika.connect(
-                _with_heartbeat(url),
-                client_properties={
-                    "connection_name": f"taskbell-{worker_id}",
-                    "product": "taskbell-consumer",
-                    "version": version("taskbell-consumer"),
-                    "platform": f"Python {platform.python_version()}",
-                },
+                with_heartbeat(url), client_properties=introduction("consumer", worker_id)
             )
         link = cls(connection, worker_id, notice, stirred)
         try:
@@ -171,11 +146,3 @@ class Link:
         with suppress(BrokerAway):
             async with answered(_CLOSE_DEADLINE):
                 await self.connection.close()
-
-
-def _with_heartbeat(url: str) -> str:
-    parts = urlsplit(url)
-    if "heartbeat" in parse_qs(parts.query):
-        return url
-    pace = f"heartbeat={_HEARTBEAT_SECONDS}"
-    return urlunsplit(parts._replace(query=f"{parts.query}&{pace}" if parts.query else pace))

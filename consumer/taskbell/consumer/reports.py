@@ -64,38 +64,27 @@ class Reports:
     def failed(self, lease: Lease, outcome: Outcome) -> None:
         """The handler raised, if it did."""
         if isinstance(outcome, Failed | Rejected):
-            context, diagnosis = lease.context, _tellable(lease, outcome.diagnosis)
-            failed = TaskFailed(
-                task_id=lease.task_id,
-                attempt=lease.attempt,
-                type=context.type,
-                correlation_id=context.correlation_id,
-                error_class=diagnosis.error_class,
-                error=diagnosis.error,
-            )
-            self._observe(failed)
+            self._observe(_told(TaskFailed, lease, outcome.diagnosis))
 
     def ignored(self, lease: Lease, outcome: Outcome | None) -> None:
         """What the handler did after its effect does not count, if it did anything."""
         diagnosis = _ignored(outcome)
         if diagnosis is not None:
-            context, diagnosis = lease.context, _tellable(lease, diagnosis)
-            ignored = IgnoredAfterEffect(
-                task_id=lease.task_id,
-                attempt=lease.attempt,
-                type=context.type,
-                correlation_id=context.correlation_id,
-                error_class=diagnosis.error_class,
-                error=diagnosis.error,
-            )
-            self._observe(ignored)
+            self._observe(_told(IgnoredAfterEffect, lease, diagnosis))
 
 
-def _tellable(lease: Lease, diagnosis: Diagnosis) -> Diagnosis:
-    """Leave out the texts of a task that is sealed for."""
-    if lease.told.seal is None:
-        return diagnosis
-    return Diagnosis(diagnosis.error_class, diagnosis.fingerprint, SEALED, "")
+def _told(
+    kind: type[TaskFailed | IgnoredAfterEffect], lease: Lease, diagnosis: Diagnosis
+) -> TaskFailed | IgnoredAfterEffect:
+    """Make the event, without the text if the task is sealed for."""
+    return kind(
+        task_id=lease.task_id,
+        attempt=lease.attempt,
+        type=lease.context.type,
+        correlation_id=lease.context.correlation_id,
+        error_class=diagnosis.error_class,
+        error=diagnosis.error if lease.told.seal is None else SEALED,
+    )
 
 
 def _ignored(outcome: Outcome | None) -> Diagnosis | None:

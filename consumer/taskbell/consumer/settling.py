@@ -13,7 +13,7 @@ from uuid import UUID
 
 import psycopg
 
-from taskbell.consumer.ended import Answered, Ended, columns_of, fence_of, is_plain, status_of
+from taskbell.consumer.ended import Answered, Ended, fence_of, is_plain, status_of
 from taskbell.shared.array import numbers, uuids
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
@@ -159,7 +159,10 @@ class Settler:
             "attempt": one.attempt,
             "worker_id": self._worker_id,
         }
-        settling = (statements.SETTLE, {"worker_id": self._worker_id, **columns_of([each])})
+        settling = (
+            statements.SETTLE,
+            {"worker_id": self._worker_id, **statements.columns_of([one])},
+        )
         holding = (queue.HOLD, {**fence, "delay": one.delay})
         rows = await self._connection.run_in_one((holding, settling))
         return {(row.task_id, row.attempt): row.answer for row in rows}
@@ -183,7 +186,9 @@ class Settler:
             return {}
         try:
             rows = await self._connection.run(
-                statements.SETTLE, worker_id=self._worker_id, **columns_of(group)
+                statements.SETTLE,
+                worker_id=self._worker_id,
+                **statements.columns_of([each.settlement for each in group]),
             )
         except psycopg.Error as error:
             if _blames_a_row(error):

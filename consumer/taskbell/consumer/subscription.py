@@ -13,9 +13,10 @@ from typing import Protocol
 import tenacity
 
 from taskbell.consumer.declaration import Declaration
-from taskbell.consumer.errors import BrokerAway
 from taskbell.consumer.link import Delivery, Link
 from taskbell.shared import wire
+from taskbell.shared.amqp import BrokerAway
+from taskbell.shared.clock import loop_time, rest_until
 from taskbell.shared.events import BrokerFound, BrokerLost, Observer
 from taskbell.shared.ids import TaskId, WorkerId
 from taskbell.shared.topology import QueueType, broker_queue
@@ -116,15 +117,15 @@ class Subscription:
         self._missing = list(self._wanted)
         await self._look(link)
         self._observe(BrokerFound("subscription"))
-        look_at = _now() + _LOOK_SECONDS
+        look_at = loop_time() + _LOOK_SECONDS
         while not link.broken:
             self._stirred.clear()
-            if self._missing and _now() >= look_at:
+            if self._missing and loop_time() >= look_at:
                 await self._look(link)
-                look_at = _now() + _LOOK_SECONDS
+                look_at = loop_time() + _LOOK_SECONDS
             await self._do_what_was_asked(link)
             self._tell_connected(connected=not self._missing)
-            await self._rest(look_at)
+            await rest_until(self._stirred, look_at - loop_time() if self._missing else None)
         raise BrokerAway("closed or cancelled by the broker")
 
     async def _look(self, link: Link) -> None:
@@ -147,13 +148,6 @@ class Subscription:
         await link.acknowledge(done)
         await link.give_back(unwanted)
 
-    async def _rest(self, look_at: float) -> None:
-        try:
-            async with asyncio.timeout_at(look_at if self._missing else None):
-                await self._stirred.wait()
-        except TimeoutError:
-            return
-
     def _tell_connected(self, *, connected: bool) -> None:
         if connected != self.connected:
             self.connected = connected
@@ -166,7 +160,3 @@ class Subscription:
             self.acknowledge([delivery])
         else:
             self._notice(task_ids, delivery)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -4,10 +4,10 @@ import asyncio
 import math
 import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 
 from taskbell.consumer.attempt import Attempt
 from taskbell.consumer.leases import Lease
+from taskbell.shared.clock import rest_until
 
 _TICK_SECONDS = 0.1
 _REST_SECONDS = 1.0
@@ -32,9 +32,7 @@ class Watchdog:
             await asyncio.sleep(_TICK_SECONDS)
             return
         self._some.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_REST_SECONDS):
-                await self._some.wait()
+        await rest_until(self._some, _REST_SECONDS)
 
     def expiring(self, running: Collection[Attempt]) -> list[Attempt]:
         """Return the attempts whose handlers must end now."""

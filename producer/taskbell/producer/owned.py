@@ -4,7 +4,6 @@ The writing half is a producer with ``own_only=True``.
 """
 
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
@@ -57,12 +56,7 @@ class OwnerClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def find(self, task_id: UUID) -> Whereabouts | None:

@@ -1,21 +1,14 @@
-"""RabbitMQ's side of the relay: connect, declare what may be declared, make one error of its many.
-
-A broken connection raises one of several exceptions, hangs, or cancels a call that nobody
-cancelled; ``translated`` makes ``BrokerAway`` of all of them and lets a real shutdown pass.
-"""
+"""RabbitMQ's side of the relay: connect, and declare what may be declared."""
 
 import asyncio
 import os
-import platform
 import socket
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Final
-from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import uuid4
 
 import aio_pika
@@ -27,11 +20,10 @@ from aio_pika.exceptions import (
     ChannelPreconditionFailed,
 )
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
-from pamqp.common import FieldValue
 
 from taskbell.relay.coalesce import Announcement
 from taskbell.shared import wire
-from taskbell.shared.interruption import asked_to_stop
+from taskbell.shared.amqp import BrokerAway, broken_is_away, introduction, with_heartbeat
 from taskbell.shared.statements.outbox import MARK_SECONDS
 from taskbell.shared.topology import EXCHANGE, BrokerQueue, QueueType, broker_queue
 
@@ -41,16 +33,11 @@ _REFUSALS: Final = (
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
 )
-_HEARTBEAT_SECONDS: Final = 15
 _CLOSE_SECONDS: Final = 3.0
 # By then the mark has expired and the tasks were announced again: where nobody consumes, a queue
 # without a policy does not grow by a copy for each half minute. RabbitMQ looks at the head of the
 # highest priority alone, though: below others that keep coming nothing expires.
 _EXPIRES_SECONDS: Final = 2 * MARK_SECONDS
-
-
-class BrokerAway(Exception):
-    """RabbitMQ could not be asked; what was sent may or may not have arrived."""
 
 
 class State(StrEnum):
@@ -79,43 +66,17 @@ class Finding:
         return f"{self.state}: {self.detail}" if self.detail else self.state.value
 
 
-@contextmanager
-def translated() -> Generator[None]:
-    """Turn every way in which a connection breaks into ``BrokerAway``.
-
-    A cancellation that somebody asked for comes through, even if the call ended well despite it.
-    """
-    try:
-        yield
-    except asyncio.CancelledError:
-        if asked_to_stop():
-            raise
-        raise BrokerAway("the connection broke and the call was cancelled") from None
-    except CONNECTION_EXCEPTIONS as error:  # TimeoutError is an OSError
-        text = str(error)
-        raise BrokerAway(f"{type(error).__name__}: {text}" if text else type(error).__name__) from (
-            error
-        )
-    else:
-        if asked_to_stop():  # the client library swallowed the cancellation
-            raise asyncio.CancelledError
+def translated() -> AbstractContextManager[None]:
+    """Turn every way in which a connection breaks into ``BrokerAway``."""
+    return broken_is_away(CONNECTION_EXCEPTIONS)  # among them OSError, which TimeoutError is
 
 
 async def connect(url: str, role: str, deadline: float) -> AbstractConnection:
     """Open a connection that is pleasant reading in the management UI; raises ``BrokerAway``."""
-    parts = urlsplit(url)
-    if "heartbeat" not in parse_qs(parts.query):
-        pace = f"heartbeat={_HEARTBEAT_SECONDS}"
-        url = urlunsplit(parts._replace(query=f"{parts.query}&{pace}" if parts.query else pace))
-    properties: dict[str, FieldValue] = {
-        "connection_name": f"taskbell-{role}@{socket.gethostname()}/{os.getpid()}",
-        "product": f"taskbell-{role}",
-        "version": version("taskbell-relay"),
-        "platform": f"Python {platform.python_version()}",
-    }
+    properties = introduction(role, f"{role}@{socket.gethostname()}/{os.getpid()}")
     with translated():
         async with asyncio.timeout(deadline):
-            return await aio_pika.connect(url, client_properties=properties)
+            return await aio_pika.connect(with_heartbeat(url), client_properties=properties)
 
 
 async def close(connection: AbstractConnection) -> None:

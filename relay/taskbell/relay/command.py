@@ -9,14 +9,13 @@ import typer
 from pydantic import ValidationError
 
 from taskbell.relay.application import apply_bounds, apply_topology, known_queues
-from taskbell.relay.broker import BrokerAway
 from taskbell.relay.permissions import commands
 from taskbell.relay.policy import Management, PolicyRefused
 from taskbell.relay.publisher import Publisher
 from taskbell.relay.relay import Relay
 from taskbell.relay.settings import RelaySettings
+from taskbell.shared.amqp import BrokerAway
 from taskbell.shared.cli.ending import fail, told
-from taskbell.shared.database import Database
 from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Observer, RoleStarted, RoleStopped
@@ -95,7 +94,9 @@ async def serve(
     caretaker = Caretaker(database, observe, keep_days=settings.retention_days, storage=storage)
     async with asyncio.timeout(None) as limit:
         stopping = _stop_on_signals(announcer, limit)
-        await _require_schema(database, observe, stopping)
+        state = await found_schema(database, observe, stopping)
+        if state is not None and not state.ready:
+            raise NotMigrated(str(state))
         if stopping.is_set():
             return
         observe(RoleStarted("relay", name, ()))
@@ -129,19 +130,6 @@ def _stop_on_signals(announcer: Relay, limit: asyncio.Timeout) -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     return stopping
-
-
-async def _require_schema(database: Database, observe: Observer, stopping: asyncio.Event) -> None:
-    """Wait for a database that is away, but not for somebody to migrate it."""
-    looking = asyncio.ensure_future(found_schema(database, observe))
-    stopped = asyncio.ensure_future(stopping.wait())
-    try:
-        await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if looking.done() and not looking.result().ready:
-            raise NotMigrated(str(looking.result()))
-    finally:
-        looking.cancel()
-        stopped.cancel()
 
 
 Queues = Annotated[

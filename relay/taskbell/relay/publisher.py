@@ -17,9 +17,11 @@ from pamqp.commands import Basic
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from taskbell.relay import broker
-from taskbell.relay.broker import BrokerAway, Topology, translated
+from taskbell.relay.broker import Topology, translated
 from taskbell.relay.coalesce import Announcement
 from taskbell.relay.lane import Fate
+from taskbell.shared.amqp import BrokerAway
+from taskbell.shared.clock import loop_time
 from taskbell.shared.events import BrokerFound, BrokerLost, Observer, QueueDiffers
 from taskbell.shared.topology import EXCHANGE, QueueType
 
@@ -195,7 +197,7 @@ class Publisher:
 
     def hurry(self) -> None:
         """Wait no longer than a second for what is not confirmed yet: the relay is ending."""
-        soon = asyncio.get_running_loop().time() + _LAST_WAIT
+        soon = loop_time() + _LAST_WAIT
         for limit in self._limits:
             limit.reschedule(min(soon, limit.when() or soon))
 

@@ -17,6 +17,7 @@ from taskbell.relay.coalesce import Announcement, coalesce
 from taskbell.relay.lane import Fate, Lane
 from taskbell.relay.pace import Pace, Pass
 from taskbell.relay.publisher import Publisher
+from taskbell.shared.clock import loop_time, rest_until
 from taskbell.shared.database import Database, DedicatedConnection, Rows
 from taskbell.shared.doorbell import Doorbell
 from taskbell.shared.errors import DatabaseAway
@@ -97,20 +98,18 @@ class Relay:
             await self._pause(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
 
     async def _pass_and_rest(self) -> None:
-        started = _now()
+        started = loop_time()
         done = await self.run_once()
-        ended = _now()
+        ended = loop_time()
         self._outage.found()
         if not self._stopping.is_set():
             await self._doorbell.rest(self._connection, list(self._lanes), worked=done.tasks > 0)
             rest = self._pace.rest_after(done, started=started, ended=ended)
-            await self._pause(ended + rest - _now())
+            await self._pause(ended + rest - loop_time())
 
     async def _pause(self, seconds: float) -> None:
         if seconds > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._stopping.wait()
+            await rest_until(self._stopping, seconds)
 
     async def run_once(self) -> Pass:
         """Make one pass over all queues; raises ``DatabaseAway``."""
@@ -165,14 +164,14 @@ class Relay:
     async def _open_lanes(self) -> Iterable[Lane]:
         queues = [row.queue for row in await self._connection.run(outbox.WAITING_QUEUES)]
         self._lanes = {queue: self._lanes.get(queue) or Lane(queue) for queue in queues}
-        now = _now()
+        now = loop_time()
         return [lane for lane in self._lanes.values() if lane.is_open(now)]
 
     async def _mark(self, lane: Lane, batch: int) -> Rows:
         """Mark a batch of a queue that RabbitMQ knows; it is committed on return."""
         fate = await self._publisher.prepare(lane.queue)
         if fate is not Fate.CONFIRMED:
-            lane.judge({fate}, _now(), random.random())  # noqa: S311 - jitter
+            lane.judge({fate}, loop_time(), random.random())  # noqa: S311 - jitter
             if fate is not Fate.CUT:  # the publisher tells of that
                 self._observe(AnnouncementRefused(lane.queue, 0, fate))
             return []
@@ -202,7 +201,7 @@ class Relay:
             tasks[fate] = tasks.get(fate, 0) + len(one.announcement.task_ids)
             if fate is not Fate.CONFIRMED:
                 self._refused.extend(one.announcement.task_ids)
-        sent[0].lane.judge(set(tasks), _now(), random.random())  # noqa: S311 - jitter
+        sent[0].lane.judge(set(tasks), loop_time(), random.random())  # noqa: S311 - jitter
         confirmed = tasks.pop(Fate.CONFIRMED, 0)
         if confirmed:
             announcements = sum(one.fate.result() is Fate.CONFIRMED for one in sent)
@@ -216,7 +215,3 @@ class Relay:
         if self._refused:
             await self._connection.run(outbox.UNANNOUNCE, task_ids=self._refused)
             self._refused = []
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

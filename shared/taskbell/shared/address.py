@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-__all__ = ["conninfo", "require_url", "where"]
+__all__ = ["conninfo", "reason", "require_url", "where"]
 
 _SQLALCHEMY: Final = "postgresql+psycopg"
 _POSTGRES: Final = ("postgresql", "postgres", _SQLALCHEMY)
@@ -100,3 +100,12 @@ def where(url: str) -> str:
     given = _parameters(conninfo(url))
     host, port = given.get("host", "local socket"), given.get("port", "default port")
     return f"{host}:{port}/{given.get('dbname', '')}"
+
+
+def reason(error: BaseException, url: str) -> str:
+    """Return the first line of what the database at this URL answered, without the password."""
+    said = str(error).strip().partition("\n")[0]
+    written = urlsplit(url).password or ""
+    for secret in {written, _parameters(conninfo(url)).get("password", "")} - {""}:
+        said = said.replace(secret, "***")
+    return said

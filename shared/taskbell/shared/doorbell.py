@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
+from taskbell.shared.clock import loop_time, rest_until
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import DoorbellDeaf, Observer
@@ -74,7 +75,7 @@ class Doorbell:
         ``worked``: the pass before found something; then the next one follows at once. Promises are
         written through ``connection``; raises ``DatabaseAway``.
         """
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         if worked:
             self._worked.append(now)
         if not self.hears:
@@ -95,7 +96,7 @@ class Doorbell:
     async def _promise(self, connection: DedicatedConnection, now: float) -> None:
         if now - self._promised_at >= _PROMISE_EVERY:
             await self._write(connection, awake=_AWAKE_SECONDS)
-            self._promised_at = asyncio.get_running_loop().time()
+            self._promised_at = loop_time()
             self._listening_at = self._promised_at
 
     async def _fall_asleep(self, connection: DedicatedConnection, now: float) -> None:
@@ -115,10 +116,7 @@ class Doorbell:
 
     async def _wait(self, pause: float) -> None:
         try:
-            async with asyncio.timeout(pause):
-                await self._rung.wait()
-        except TimeoutError:
-            return
+            await rest_until(self._rung, pause)
         finally:
             self._rung.clear()
 

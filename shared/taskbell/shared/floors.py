@@ -5,10 +5,10 @@ starts at the beginning of time walks them all. An entry that appears below its 
 that was open for more than two seconds) is seen at the next refresh.
 """
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
+from taskbell.shared.clock import loop_time
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.statements import outbox
@@ -34,13 +34,13 @@ class Floors:
 
     async def of(self, queue: str, connection: DedicatedConnection) -> list[datetime]:
         """Return one instant for each of ``LEVELS``; raises ``DatabaseAway``."""
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         self._forget_old(now)
         known = self._known.get(queue)
         if known is None or now >= known.refresh_at:
             rows = await connection.run(outbox.FLOORS, queue=queue, levels=list(LEVELS))
             heads = {row.priority: row.head for row in rows}
-            took = asyncio.get_running_loop().time() - now
+            took = loop_time() - now
             known = Known(
                 [heads[level] for level in LEVELS],
                 now + max(_REFRESH_SECONDS, _REST_FACTOR * took),

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from taskbell.shared.limits import DELAY_SECONDS
+
 COUNTED: Final = 200
 """So many of those who are served before a task are counted; the rest is estimated."""
-
-_FURTHEST: Final = 10 * 366 * 24 * 3600
 
 
 def forecast(
@@ -32,7 +32,7 @@ def forecast(
     if not drain_rate:
         return position, None
     seconds = position / drain_rate
-    return position, seconds if seconds <= _FURTHEST else None
+    return position, seconds if seconds <= DELAY_SECONDS else None
 
 
 def _beyond(waited: float, depth: int | None, oldest_age: float | None) -> int:

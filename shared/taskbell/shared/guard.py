@@ -18,7 +18,14 @@ AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 """What psycopg raises when the way to the database broke, or was not found."""
 
 RETRIED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-"""Operational by name, but the connection is whole."""
+"""Two transactions met. Operational by name, but the connection is whole."""
+
+NOT_MIGRATED = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+)
+"""What a database answers that does not have our schema, or not all of it."""
 
 # So are these, and waiting does not mend them.
 _REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)

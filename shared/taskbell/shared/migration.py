@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from taskbell.shared.address import conninfo, where
+from taskbell.shared.address import conninfo, reason, where
 from taskbell.shared.migrations import SCHEMA, VERSION_TABLE
 from taskbell.shared.migrations.script import statements
 from taskbell.shared.schema import SchemaState, compare
@@ -179,8 +179,6 @@ def _transaction(address: str) -> Generator[Connection]:
 
 
 def _sentence(error: DBAPIError, address: str) -> MigrationError:
-    reason = str(error.orig).strip().partition("\n")[0]
-    if password := conninfo_to_dict(address).get("password"):
-        reason = reason.replace(str(password), "***")
     kind = LockedOutError if getattr(error.orig, "sqlstate", None) in LOCKED_OUT else MigrationError
-    return kind(f"the database at {where(address)} answered: {reason}")
+    answered = reason(error.orig or error, address)
+    return kind(f"the database at {where(address)} answered: {answered}")

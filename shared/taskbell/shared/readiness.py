@@ -13,8 +13,21 @@ from taskbell.shared.statements import schema
 _AGAIN_SECONDS = 1.0
 
 
-async def found_schema(database: Database, observe: Observer) -> SchemaState:
-    """Return the state of the schema as soon as the database answers."""
+async def found_schema(
+    database: Database, observe: Observer, stopping: asyncio.Event
+) -> SchemaState | None:
+    """Return the state of the schema as soon as the database answers; None: stopped before."""
+    looking = asyncio.ensure_future(_found(database, observe))
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return looking.result() if looking.done() else None
+    finally:
+        looking.cancel()
+        stopped.cancel()
+
+
+async def _found(database: Database, observe: Observer) -> SchemaState:
     connection = DedicatedConnection(database, "start")
     outage = Outage("start", observe)
     try:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from benchmarks import producing
 from benchmarks.bench import Bench, Curve, Finding, Outcome, Table
 from benchmarks.measured import Sample, quantile
-from benchmarks.meter import Meter
 from benchmarks.peers import running
 from benchmarks.peers.catalogue import PEERS
 from benchmarks.pipeline import Shape, open_pipeline
@@ -59,19 +58,7 @@ def _peer(bench: Bench, name: str) -> Callable[[], Sample]:
 
 def _ours(bench: Bench, shape: Shape) -> Callable[[], Sample]:
     def run_once() -> Sample:
-        count = bench.size.samples
         with open_pipeline(bench, shape) as pipeline:
-            pipeline.start()
-            names = producing.make_ready(pipeline.crew, "idle", [count])
-            meter = Meter(pipeline.database_url)
-            meter.count()
-            meter.begin()
-            producing.begin(pipeline.crew, names)
-            pipeline.drained(count)
-            meter.end()
-            ran = pipeline.seen()
-            pipeline.crew.stop()
-            pipeline.require_once(count)
-            return meter.sample(count, delays=ran.delays)
+            return producing.through(pipeline, "idle", bench.size.samples)
 
     return run_once

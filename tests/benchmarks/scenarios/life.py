@@ -7,7 +7,6 @@ from benchmarks.bench import Bench, Curve, Finding, Outcome, Table
 from benchmarks.floors import scripts
 from benchmarks.floors.pgbench import Floor
 from benchmarks.measured import Sample, Series, quantile
-from benchmarks.meter import Meter
 from benchmarks.pipeline import Shape, open_pipeline
 from benchmarks.turns import in_turn, table
 
@@ -54,37 +53,14 @@ def floor(bench: Bench) -> Sample:
 
 def stream(bench: Bench) -> Sample:
     """From the producer's first call to the last settlement."""
-    count = bench.size.drain
     with open_pipeline(bench, Shape()) as pipeline:
-        pipeline.start()
-        names = producing.make_ready(pipeline.crew, "stream", [count])
-        meter = Meter(pipeline.database_url, pipeline.messages)
-        meter.count()
-        meter.begin()
-        producing.begin(pipeline.crew, names)
-        pipeline.drained(count)
-        meter.end()
-        pipeline.crew.stop()
-        pipeline.require_once(count)
-        return meter.sample(count)
+        return producing.through(pipeline, "stream", bench.size.drain)
 
 
 def steady(bench: Bench, rate: float) -> Sample:
     """An open-loop producer at this rate; latencies from when a task should have been sent."""
-    count = round(rate * bench.size.load_seconds)
     with open_pipeline(bench, Shape()) as pipeline:
-        pipeline.start()
-        names = producing.make_ready(pipeline.crew, "steady", [count], rate)
-        meter = Meter(pipeline.database_url)
-        meter.count()
-        meter.begin()
-        producing.begin(pipeline.crew, names)
-        pipeline.drained(count)
-        meter.end()
-        ran = pipeline.seen()
-        pipeline.crew.stop()
-        pipeline.require_once(count)
-        return meter.sample(count, delays=ran.delays)
+        return producing.through(pipeline, "steady", round(rate * bench.size.load_seconds), rate)
 
 
 def _costs(series: Series) -> str:

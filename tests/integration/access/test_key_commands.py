@@ -1,34 +1,18 @@
 """``taskbell keys``: what it prints, what it writes down, and what it never does."""
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy.engine import make_url
-from typer.testing import CliRunner, Result
 
 from services import Pooler
+from support import commands
 from support.workers import rows
 from taskbell.shared.access import digest_of, is_key, new_key
-from taskbell.shared.cli.app import build
 
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    return database_url
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(build(()), ["keys", *(str(each) for each in arguments)])
-
-
-def told(*arguments: object, code: int = 0) -> Any:
-    """What it says to programs."""
-    result = call(*arguments, "--output", "json")
-    assert (result.exit_code, result.stderr) == (code, ""), result.output
-    return json.loads(result.stdout)
+call = partial(commands.call, "keys")
+told = partial(commands.told, "keys")
 
 
 def create(*more: object) -> Any:
@@ -161,11 +145,7 @@ UNKNOWN = "tbk_00000000"
 )
 @pytest.mark.usefixtures("url")
 def test_what_cannot_be_done_is_one_line(arguments: list[object], code: int, sentence: str) -> None:
-    result = call(*arguments)
-
-    assert result.exit_code == code
-    assert len(result.stderr.splitlines()) == 1
-    assert sentence in result.stderr
+    assert sentence in commands.refusal("keys", *arguments, code=code)
 
 
 @pytest.mark.parametrize("command", ["show", "rotate", "revoke"])

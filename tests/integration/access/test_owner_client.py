@@ -1,7 +1,6 @@
 """The owner's client sees and touches its own tasks alone, and so do the verbs beneath it."""
 
 import shutil
-from base64 import b64encode
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from uuid import UUID
@@ -10,6 +9,7 @@ import psycopg
 import pytest
 
 from support.hands import Hands, hands
+from support.keyrings import seals_of
 from support.workers import rows, task_of
 from taskbell.producer import NewTask, OwnerClient, Producer, StorageAway, Unreadable
 from taskbell.shared import dead_letters, tasks
@@ -19,17 +19,6 @@ from taskbell.shared.ids import new_task_id
 from taskbell.shared.kept import Kept
 from taskbell.shared.sealing import Kind, Seals
 from taskbell.shared.storage import Storage
-
-
-@pytest.fixture
-async def worker(database_url: str) -> AsyncGenerator[Hands]:
-    async with hands(database_url) as ours:
-        yield ours
-
-
-@pytest.fixture
-def connection(worker: Hands) -> DedicatedConnection:
-    return worker.connection
 
 
 @pytest.fixture
@@ -192,15 +181,11 @@ async def test_payloads_are_read_of_ones_own_tasks_alone(
     assert others == [None, None]
 
 
-RING = "test:" + b64encode(bytes(range(32))).decode()
-
-
 async def test_a_result_that_is_sealed_or_kept_as_an_object_is_opened(
     database_url: str, tmp_path: Path
 ) -> None:
     ids = make(database_url, "alice", "alice", "alice", "bob")
-    seals = Seals.of(RING, None)
-    assert seals is not None
+    seals = seals_of("test")
     storage = Storage.at(f"file://{tmp_path}", inline_bytes=0)
     async with OwnerClient(database_url, "alice", seals=seals, storage=storage) as alice:
         await keep(database_url, seals, storage, ids)
@@ -214,9 +199,7 @@ async def test_a_result_that_is_sealed_or_kept_as_an_object_is_opened(
 
 async def test_what_cannot_be_opened_says_why(database_url: str, tmp_path: Path) -> None:
     ids = make(database_url, "alice", "alice", "alice")
-    seals = Seals.of(RING, None)
-    other = Seals.of("other:" + b64encode(bytes(32)).decode(), None)
-    assert seals is not None
+    seals, other = seals_of("test"), seals_of("other")
     storage = Storage.at(f"file://{tmp_path}", inline_bytes=0)
     async with OwnerClient(database_url, "alice") as alice:
         await keep(database_url, seals, storage, ids)

@@ -75,16 +75,21 @@ async def _connected(api: Api, port: int) -> AsyncGenerator[Client]:
         writer.close()
 
 
+async def _refused(client: Client, status: int, problem: str) -> bytes:
+    """It is answered so and its connection is closed; returns the head of the answer."""
+    answered, head, body = await client.answer()
+    assert answered == status
+    assert f"urn:taskbell:problem:{problem}".encode() in body
+    assert await client.is_closed()
+    return head
+
+
 async def test_a_body_is_refused_by_its_length_before_it_is_read(api: Api) -> None:
     async with served(api) as port, _connected(api, port) as client:
         await client.head("Content-Length: 300000000", "Expect: 100-continue")
 
-        status, head, body = await client.answer()
-
-        assert status == 413  # and no 100 before it
+        head = await _refused(client, 413, "payload-too-large")  # and no 100 before it
         assert b"connection: close" in head
-        assert b"urn:taskbell:problem:payload-too-large" in body
-        assert await client.is_closed()
 
 
 async def test_a_client_that_goes_on_sending_reads_why_it_was_refused(api: Api) -> None:
@@ -126,12 +131,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(make_api: MakeApi) 
         await client.head("Content-Length: 100")
         await client.send(b"{")
 
-        status, head, body = await client.answer()
-
-        assert status == 408
-        assert b"connection: close" in head
-        assert b"urn:taskbell:problem:request-timeout" in body
-        assert await client.is_closed()
+        assert b"connection: close" in await _refused(client, 408, "request-timeout")
 
 
 async def test_a_head_that_does_not_arrive_is_not_waited_for(make_api: MakeApi) -> None:
@@ -166,11 +166,7 @@ async def test_a_head_that_is_too_large_is_refused(api: Api, size: int) -> None:
         except ConnectionError:  # refused while it still sent
             return
 
-        status, _, body = await client.answer()
-
-        assert status == 431
-        assert b"urn:taskbell:problem:header-too-large" in body
-        assert await client.is_closed()
+        await _refused(client, 431, "header-too-large")
 
 
 async def test_a_head_in_many_pieces_is_counted_together(api: Api) -> None:
@@ -201,11 +197,7 @@ async def test_trailers_that_do_not_end_are_refused(api: Api, endless: bytes) ->
         except ConnectionError:  # refused while it still sent
             return
 
-        status, _, body = await client.answer()
-
-        assert status == 431
-        assert b"urn:taskbell:problem:header-too-large" in body
-        assert await client.is_closed()
+        await _refused(client, 431, "header-too-large")
 
 
 async def test_an_extension_of_a_chunk_that_does_not_end_is_refused(api: Api) -> None:
@@ -353,11 +345,7 @@ async def test_lengths_that_contradict_each_other_are_refused(
         await client.head(*lines)
         await client.send(b"0\r\n\r\n")
 
-        status, _, body = await client.answer()
-
-        assert status == 400
-        assert b"urn:taskbell:problem:malformed-request" in body
-        assert await client.is_closed()
+        await _refused(client, 400, "malformed-request")
 
 
 async def test_what_is_not_http_is_answered_in_our_shape(api: Api) -> None:

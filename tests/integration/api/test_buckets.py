@@ -6,9 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from support.clocks import Clock
 from support.workers import rows
-from taskbell.producer.api.buckets import UNLIMITED_SECONDS, Buckets
+from taskbell.producer.api.buckets import Buckets
 from taskbell.producer.api.principal import Principal, Scope
+from taskbell.producer.gate import UNRATED_SECONDS
 from taskbell.shared.connections import Connections
 from taskbell.shared.database import Database, Rows
 from taskbell.shared.errors import DatabaseAway, RateLimited
@@ -16,16 +18,6 @@ from taskbell.shared.statement import Statement
 
 # Slow enough that no test lives to see a token come.
 CRAWL = 1e-9
-
-
-class Clock:
-    """Stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Replica:
@@ -98,7 +90,7 @@ async def test_whoever_has_no_limit_costs_a_look_each_five_seconds(replica: Repl
     for _ in range(100):
         assert await replica.admits(caller(key="k"))
     looks = replica.asked
-    replica.clock.now += UNLIMITED_SECONDS
+    replica.clock.now += UNRATED_SECONDS
     assert await replica.admits(caller(key="k"))
 
     assert (looks, replica.asked) == (1, 2)
@@ -109,7 +101,7 @@ async def test_a_limit_that_is_set_is_kept_within_its_memory(
 ) -> None:
     assert await replica.admits(caller())
     limit(database_url, tokens=0)
-    replica.clock.now += UNLIMITED_SECONDS - 0.001
+    replica.clock.now += UNRATED_SECONDS - 0.001
     remembered = await replica.admits(caller())
     replica.clock.now += 0.001
 

@@ -1,18 +1,16 @@
 """Payloads and results over HTTP: opened, linked or handed out, for their owner alone."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import httpx2
-import pytest
 
 from services.guarded import LOOPBACK
 from support.api import ADMIN, ALICE, BOB, MakeApi, served
 from support.factories import make_tasks
-from support.hands import hands
-from support.sealed_tasks import PAYLOAD, RESULT, make_sealed, ring, seals_of
+from support.keyrings import ring, seals_of
+from support.sealed_tasks import PAYLOAD, RESULT, make_sealed
 from support.stores import Stand, http
 from support.waiting import PATIENCE
 from support.workers import rows
@@ -24,12 +22,6 @@ from taskbell.shared.storage import Location
 
 MIB = 1024 * 1024
 LARGE = b'{"n": "' + b"x" * 70_000 + b'"}'
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    async with hands(database_url, "operator") as ours:
-        yield ours.connection
 
 
 def alices(url: str, result: str | None = "[2]") -> UUID:

@@ -1,6 +1,5 @@
 """Dead letters over HTTP: pages, causes, one with its history, redriving many; each owner's own."""
 
-from base64 import b64encode
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,12 +8,11 @@ import pytest
 from integration.api.callers import failed, problem, shape, submit
 from support.api import ADMIN, ALICE, BOB, Api, MakeApi
 from support.hands import Hands
+from support.keyrings import ring
 from support.workers import rows
 from taskbell.producer.api.principal import Principal, Scope
 from taskbell.shared import dead_letters
 from taskbell.shared.sealing import Kind
-
-SEAL_KEYS = f"k1:{b64encode(bytes(range(32))).decode()}"
 
 
 async def test_pages_tell_every_letter_once_the_newest_first(api: Api, worker: Hands) -> None:
@@ -113,7 +111,7 @@ async def sealed_failure(api: Api, worker: Hands, reason: str) -> UUID:
 async def test_sealed_errors_are_opened_for_their_owner_and_named_so_without_the_keys(
     make_api: MakeApi, worker: Hands
 ) -> None:
-    api, blind = make_api(seal_keys=SEAL_KEYS), make_api()
+    api, blind = make_api(seal_keys=ring("k1")), make_api()
     task_id = await sealed_failure(api, worker, "the canary sings")
 
     async def errors(told: Api, principal: Principal) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import httpx2
 import psycopg
@@ -14,7 +14,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from services import Postgres
 from support.api import ADMIN, ALICE, Api, MakeApi, open_api, served
 from support.waiting import PATIENCE
 from support.workers import rows
@@ -276,9 +275,8 @@ def _set_read_only(url: str, value: str) -> None:
         connection.execute(setting.encode())
 
 
-async def test_an_empty_database_is_called_so(postgres_server: Postgres) -> None:
-    name = f"taskbell_{uuid4().hex}"
-    api = open_api(postgres_server.create_database(name))
+async def test_an_empty_database_is_called_so(empty_database_url: str) -> None:
+    api = open_api(empty_database_url)
     try:
         answers = [
             await api.client.post("/tasks", json={"type": "noop"}),
@@ -287,7 +285,6 @@ async def test_an_empty_database_is_called_so(postgres_server: Postgres) -> None
         ]
     finally:
         await api.close()
-        postgres_server.drop_database(name)
 
     for answer in answers:
         assert answer.status_code == 503

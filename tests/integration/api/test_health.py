@@ -12,7 +12,6 @@ import pytest
 from psycopg import sql
 
 from integration.api.callers import problem, submit
-from services import Postgres
 from support.api import ADMIN, Api, MakeApi, open_api
 from support.hands import Hands
 from support.issuer import AUDIENCE, IssuerServer
@@ -80,13 +79,9 @@ async def test_without_a_database_it_is_alive_not_ready_and_says_so() -> None:
     assert "taskbell_database_up 0" in page
 
 
-async def test_readiness_names_the_schema_that_is_missing(postgres_server: Postgres) -> None:
-    url = postgres_server.create_database("taskbell_unmigrated")
-    try:
-        async with opened(url) as api:
-            ready = await api.client.get("/readyz")
-    finally:
-        postgres_server.drop_database("taskbell_unmigrated")
+async def test_readiness_names_the_schema_that_is_missing(empty_database_url: str) -> None:
+    async with opened(empty_database_url) as api:
+        ready = await api.client.get("/readyz")
 
     assert (ready.status_code, problem(ready)) == (503, "not-migrated")
     (missing,) = ready.json()["missing"]

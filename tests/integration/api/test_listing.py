@@ -1,16 +1,15 @@
 """Lists: complete, in order, each owner's own, and at a cost that does not grow."""
 
 import asyncio
-import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import ClientCursor
 
 from support.api import ADMIN, BOB, Api
+from support.plans import prepared, read
 from taskbell.shared.database import conninfo
 from taskbell.shared.lifecycle import TaskStatus
 from taskbell.shared.statement import Statement
@@ -251,28 +250,10 @@ def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield opened
 
 
-def _plan(connection: psycopg.Connection[Any], name: str, mode: str, before: int) -> dict[str, Any]:
+def _read(connection: psycopg.Connection[Any], name: str, mode: str, before: int) -> int:
     statement, given = LISTS[name]
-    order = sorted(statement.parameters)
-    numbers = {each: f"${n}" for n, each in enumerate(order, 1)}
-    sql = re.sub(r"(?<![:\w]):([a-z_]+)\b", lambda found: numbers[found[1]], statement.sql)
     place = UUID(f"01900000-0000-7000-8000-{before:012x}")
-    with ClientCursor(connection) as cursor:
-        cursor.execute(f"SET LOCAL plan_cache_mode = force_{mode}_plan".encode())
-        cursor.execute(f"PREPARE listed AS {sql}".encode())
-        slots = ", ".join(f"%({each})s" for each in order)
-        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE listed ({slots})"
-        cursor.execute(explain.encode(), {"before": place, "limit": 50, **given})
-        (answer,) = cursor.fetchone() or (None,)
-    connection.rollback()
-    assert answer is not None
-    plan: dict[str, Any] = answer[0]["Plan"]
-    connection.execute("DEALLOCATE ALL")
-    return plan
-
-
-def _read(plan: dict[str, Any]) -> int:
-    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    return read(prepared(connection, statement, mode, before=place, limit=50, **given))
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
@@ -280,17 +261,17 @@ def test_a_list_reads_no_more_at_two_hundred_thousand_tasks_than_at_two_thousand
     connection: psycopg.Connection[Any], database_url: str, mode: str
 ) -> None:
     _fill(database_url, SMALL)
-    small = {name: _read(_plan(connection, name, mode, SMALL)) for name in LISTS}
+    small = {name: _read(connection, name, mode, SMALL) for name in LISTS}
     connection.execute("TRUNCATE taskbell.task, taskbell.outbox")
     connection.commit()
     _fill(database_url, LARGE)
 
-    newest = {name: _read(_plan(connection, name, mode, LARGE)) for name in LISTS}
-    deep = {name: _read(_plan(connection, name, mode, LARGE // 2)) for name in LISTS}
+    newest = {name: _read(connection, name, mode, LARGE) for name in LISTS}
+    deep = {name: _read(connection, name, mode, LARGE // 2) for name in LISTS}
 
     # An owner's tasks lie among others', and the trees of the indexes are a level higher. Of what
     # waits each task is looked up; while there are few, reading all of them takes less.
-    most = {name: 1.6 * read + 200 for name, read in small.items()}
+    most = {name: 1.6 * blocks + 200 for name, blocks in small.items()}
     most["everybody's waiting"] = 5 * listing.EXAMINED
     most["of an owner by name"] = 2 * listing.EXAMINED  # all 667 and a sort, while that is cheaper
     for name in LISTS:

@@ -4,16 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from support.api import BOB, Api, MakeApi
 from support.workers import rows
-from taskbell.shared.database import conninfo
 from taskbell.shared.errors import StorageAway
 from taskbell.shared.storage import Storage
 from taskbell.shared.storage.location import Stored, owner_segment
@@ -21,12 +17,7 @@ from taskbell.shared.storage.location import Stored, owner_segment
 LARGE = {"text": "x" * 100_000}
 
 
-def _rows(url: str) -> list[Any]:
-    with (
-        psycopg.connect(conninfo(url)) as connection,
-        connection.cursor(row_factory=dict_row) as cursor,
-    ):
-        return cursor.execute("SELECT * FROM taskbell.task ORDER BY id").fetchall()
+TASKS = "SELECT * FROM taskbell.task ORDER BY id"
 
 
 @pytest.fixture
@@ -48,10 +39,10 @@ async def test_a_large_payload_is_stored_and_a_small_one_is_not(
     small = await api.client.post("/tasks", json={"type": "noop", "payload": {"n": 1}})
 
     assert (large.status_code, small.status_code) == (201, 201)
-    first, second = _rows(database_url)
-    assert first["payload"] is None
-    assert large.json()["task_id"].replace("-", "") in first["payload_location"]
-    assert (second["payload"], second["payload_location"]) == ({"n": 1}, None)
+    first, second = rows(database_url, TASKS)
+    assert first.payload is None
+    assert large.json()["task_id"].replace("-", "") in first.payload_location
+    assert (second.payload, second.payload_location) == ({"n": 1}, None)
 
 
 async def test_a_repeated_large_payload_is_the_same_task(api: Api, database_url: str) -> None:
@@ -63,7 +54,7 @@ async def test_a_repeated_large_payload_is_the_same_task(api: Api, database_url:
 
     assert [each.status_code for each in (first, second, other)] == [201, 200, 422]
     assert first.json() == second.json()
-    assert len(_rows(database_url)) == 1
+    assert len(rows(database_url, TASKS)) == 1
 
 
 async def test_a_batch_mixes_all_kinds(api: Api, database_url: str, tmp_path: Path) -> None:
@@ -77,10 +68,10 @@ async def test_a_batch_mixes_all_kinds(api: Api, database_url: str, tmp_path: Pa
     answer = await api.client.post("/tasks/batch", json={"tasks": tasks})
 
     assert answer.status_code == 201
-    rows = {row["type"]: row for row in _rows(database_url)}
-    assert rows["a"]["payload_location"].startswith("payload/")
-    assert rows["b"]["payload"] == 1
-    assert rows["c"]["payload_location"] == location
+    kept = {row.type: row for row in rows(database_url, TASKS)}
+    assert kept["a"].payload_location.startswith("payload/")
+    assert kept["b"].payload == 1
+    assert kept["c"].payload_location == location
 
 
 async def test_a_refused_payload_of_a_batch_is_named(api: Api, database_url: str) -> None:
@@ -90,7 +81,7 @@ async def test_a_refused_payload_of_a_batch_is_named(api: Api, database_url: str
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/tasks/1/payload/x/0"
-    assert _rows(database_url) == []
+    assert rows(database_url, TASKS) == []
 
 
 async def test_an_offered_object_must_be_the_callers_and_be_there(
@@ -119,7 +110,7 @@ async def test_an_offered_object_must_be_the_callers_and_be_there(
         assert answer.status_code == 422, answer.text
         assert answer.json()["errors"][0]["pointer"] == "/payload_location"
     assert taken.status_code == 201
-    assert [row["payload_location"] for row in _rows(database_url)] == [location]
+    assert [row.payload_location for row in rows(database_url, TASKS)] == [location]
 
 
 async def test_what_is_refused_is_not_stored(api: Api, tmp_path: Path) -> None:
@@ -248,9 +239,9 @@ async def test_what_was_stored_for_a_key_that_got_known_meanwhile_is_deleted(
 
     assert known.status_code == 200
     assert slow.written == 2
-    (row,) = _rows(database_url)
+    (row,) = rows(database_url, TASKS)
     (file,) = _files(tmp_path)
-    assert row["payload_location"].startswith(str(file.relative_to(tmp_path)))
+    assert row.payload_location.startswith(str(file.relative_to(tmp_path)))
 
 
 async def test_a_batch_stores_eight_at_once_and_deletes_them_if_one_cannot_be_stored(
@@ -277,7 +268,7 @@ async def test_a_batch_stores_eight_at_once_and_deletes_them_if_one_cannot_be_st
     assert max(running) == 8
     assert (len(running), slow.written) == (24, 23), "the third eight, of which one was not written"
     assert _files(tmp_path) == []
-    assert _rows(database_url) == []
+    assert rows(database_url, TASKS) == []
 
 
 async def _nothing() -> None:

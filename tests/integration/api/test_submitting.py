@@ -4,21 +4,15 @@ import json
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from support.api import ADMIN, BOB, Api
+from support.workers import rows
 from taskbell.producer.api.line import key_of
-from taskbell.shared.database import conninfo
 
 
-def _rows(url: str, question: str = "SELECT * FROM taskbell.task ORDER BY id") -> list[Any]:
-    with (
-        psycopg.connect(conninfo(url)) as connection,
-        connection.cursor(row_factory=dict_row) as cursor,
-    ):
-        return cursor.execute(question.encode()).fetchall()
+def _rows(url: str) -> list[dict[str, Any]]:
+    return [row._asdict() for row in rows(url, "SELECT * FROM taskbell.task ORDER BY id")]
 
 
 async def test_a_task_is_created_once_and_known_afterwards(api: Api, database_url: str) -> None:
@@ -356,11 +350,11 @@ async def test_an_id_may_be_written_in_capitals(api: Api) -> None:
 
 
 async def test_a_batch_that_can_never_be_admitted_is_told_so(api: Api, database_url: str) -> None:
-    with psycopg.connect(conninfo(database_url)) as connection:
-        connection.execute(
-            "INSERT INTO taskbell.rate_limit (scope, name, rate, burst, tokens)"
-            " VALUES ('owner', 'alice', 1, 2, 2)"
-        )
+    rows(
+        database_url,
+        "INSERT INTO taskbell.rate_limit (scope, name, rate, burst, tokens)"
+        " VALUES ('owner', 'alice', 1, 2, 2)",
+    )
 
     answer = await api.client.post("/tasks/batch", json={"tasks": [{"type": "a"}] * 3})
 

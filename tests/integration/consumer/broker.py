@@ -11,24 +11,12 @@ from services import QueueState
 from support.rabbitmq import Vhost
 from support.waiting import PATIENCE, wait_until
 from support.workers import Reports
-from taskbell.consumer import Consumer, Context
 from taskbell.shared import wire
 from taskbell.shared.events import TasksClaimed
 from taskbell.shared.ids import TaskId
 from taskbell.shared.topology import EXCHANGE, broker_queue
 
 QUEUE = "taskbell.q.default"
-
-
-def quick() -> Consumer:
-    """An application whose only handler is done at once."""
-    app = Consumer()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        return
-
-    return app
 
 
 def doors(reports: Reports) -> list[str]:

@@ -6,13 +6,14 @@ import os
 import aio_pika
 import pytest
 
-from integration.consumer.broker import QUEUE, announce, declare, doors, quick, wait_for_queue
-from integration.consumer.wires import proxy_for
+from integration.consumer.applications import gated, quick
+from integration.consumer.broker import QUEUE, announce, declare, doors, wait_for_queue
 from support.factories import make_tasks
+from support.proxy import Proxy
 from support.rabbitmq import Vhost
 from support.waiting import PATIENCE
 from support.workers import Reports, working
-from taskbell.consumer import Consumer, Context, subscription
+from taskbell.consumer import subscription
 from taskbell.shared.events import BrokerFound, BrokerLost, QueueDiffers
 
 
@@ -86,7 +87,7 @@ async def test_many_reconnects_leave_nothing_behind(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
     async with (
-        proxy_for(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         working(quick(), database_url, reports, amqp_url=proxy.through(vhost.url)),
     ):
         await reports.some(BrokerFound, count=2 - 1)
@@ -107,15 +108,10 @@ async def test_many_reconnects_leave_nothing_behind(
 async def test_a_silent_broker_keeps_neither_tasks_nor_the_shutdown_waiting(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
-    app, begun, go_on = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await go_on.wait()
+    app, gate = gated()
 
     async with (
-        proxy_for(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         working(
             app, database_url, reports, amqp_url=proxy.through(vhost.url), poll_interval=0.2,
             slots=1,
@@ -123,12 +119,12 @@ async def test_a_silent_broker_keeps_neither_tasks_nor_the_shutdown_waiting(
     ):  # fmt: skip
         await wait_for_queue(vhost, "it consumes", lambda queue: queue.consumers == 1)
         (first,) = make_tasks(database_url, type="t")
-        await begun.wait()
+        await gate.begun.wait()
         others = make_tasks(database_url, 20, type="t")
         await announce(vhost.url, *([each] for each in others))
         await wait_for_queue(vhost, "it holds ids", lambda queue: queue.unacknowledged > 0)
         proxy.silence()
-        go_on.set()
+        gate.go_on.set()
         async with asyncio.timeout(30):
             await reports.settled(first, *others)
             assert await worker.stopped()
@@ -137,26 +133,21 @@ async def test_a_silent_broker_keeps_neither_tasks_nor_the_shutdown_waiting(
 async def test_what_a_broken_connection_brought_does_not_break_the_next(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
-    app, begun, go_on = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await go_on.wait()
+    app, gate = gated()
 
     given = {"slots": 1, "poll_interval": 60.0}
     async with (
-        proxy_for(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         working(app, database_url, reports, amqp_url=proxy.through(vhost.url), **given),
     ):
         await wait_for_queue(vhost, "it consumes", lambda queue: queue.consumers == 1)
         ids = make_tasks(database_url, 6, type="t")
         await announce(vhost.url, *([each] for each in ids))
-        await begun.wait()
+        await gate.begun.wait()
         await wait_for_queue(vhost, "it holds ids", lambda queue: queue.unacknowledged > 0)
         proxy.cut()
         await reports.some(BrokerFound, count=2)
-        go_on.set()
+        gate.go_on.set()
         await reports.settled(*ids)
         await wait_for_queue(
             vhost, "all is acked", lambda queue: (queue.ready, queue.unacknowledged) == (0, 0)

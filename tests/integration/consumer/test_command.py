@@ -6,11 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from services import Postgres
 from support.factories import make_tasks
 from support.waiting import PATIENCE, wait_until
 from support.workers import rows, task_of
@@ -118,13 +116,9 @@ def test_a_setting_that_cannot_be_used_ends_with_2(command: Command) -> None:
 
 
 def test_a_database_without_the_schema_ends_with_1(
-    command: Command, postgres_server: Postgres
+    command: Command, empty_database_url: str
 ) -> None:
-    name = f"taskbell_bare_{uuid4().hex}"
-    try:
-        code, said = ended(command.start(DATABASE_URL=postgres_server.create_database(name)))
-    finally:
-        postgres_server.drop_database(name)
+    code, said = ended(command.start(DATABASE_URL=empty_database_url))
 
     assert code == 1
     assert "taskbell migrate" in said

@@ -11,8 +11,8 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from integration.consumer.ledger import WRITE, WRITE_PLAIN, entries, make_ledger
-from integration.consumer.wires import proxy_for
 from support.factories import make_tasks
+from support.proxy import Proxy
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed
@@ -77,7 +77,7 @@ async def test_a_commit_whose_answer_is_lost_completes_the_task_and_is_no_failur
     starts: list[int] = []
     (task_id,) = make_tasks(database_url, type="t", max_attempts=1)
 
-    async with proxy_for(database_url) as proxy:
+    async with Proxy.before(database_url) as proxy:
         proxy.lose_reply(b"COMMIT\0")  # and not BEGIN … READ COMMITTED
         app = writing(colour, starts, proxy.through(database_url))
         async with working(app, database_url, reports):

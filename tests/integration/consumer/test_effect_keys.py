@@ -1,16 +1,13 @@
 """Business keys, follow-ups and other databases: what commits with an effect, and how often."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from integration.consumer.ledger import WRITE, WRITE_PLAIN, entries, make_ledger, take_away
-from services import Postgres
 from support.factories import make_tasks
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
@@ -23,15 +20,12 @@ AT_ONCE = Fixed(0)
 
 
 @pytest.fixture
-def other_url(postgres_server: Postgres) -> Iterator[str]:
+def other_url(empty_database_url: str) -> str:
     """A database of somebody else's, with a ledger and the effect table alone."""
-    name = f"other_{uuid4().hex}"
-    url = postgres_server.create_database(name)
     for _ in range(2):  # a second time changes nothing
-        migration.install_effects(url)
-    make_ledger(url)
-    yield url
-    postgres_server.drop_database(name)
+        migration.install_effects(empty_database_url)
+    make_ledger(empty_database_url)
+    return empty_database_url
 
 
 async def test_a_key_seen_before_completes_the_task_without_a_second_effect(

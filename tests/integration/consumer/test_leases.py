@@ -2,23 +2,12 @@
 
 import asyncio
 import time
-from uuid import UUID
 
+from integration.consumer.ledger import take_away
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared.events import LeaseLost, LoopBlocked, TaskSettled
-
-
-def take_away(url: str, task_id: UUID) -> None:
-    """What a reap and the claim of another worker leave behind."""
-    rows(
-        url,
-        "WITH t AS (UPDATE taskbell.task SET attempt_count = attempt_count + 1 WHERE id = %s) "
-        "UPDATE taskbell.lease SET worker_id = 'other', attempt = attempt + 1, "
-        "expires_at = clock_timestamp() + interval '1 minute' WHERE task_id = %s",
-        task_id, task_id,
-    )  # fmt: skip
 
 
 async def test_a_handler_longer_than_its_lease_starts_once(

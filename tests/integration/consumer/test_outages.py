@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from integration.consumer.wires import proxy_for
+from integration.consumer.applications import gated
 from support.factories import make_tasks
+from support.proxy import Proxy
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.shared.database import conninfo
@@ -34,7 +35,7 @@ async def test_a_worker_cut_off_stops_its_handler_before_another_starts_it(
     (task_id,) = make_tasks(database_url, type="t")
     theirs = Reports()
     async with (
-        proxy_for(database_url) as proxy,
+        Proxy.before(database_url) as proxy,
         working(cut_off, proxy.through(database_url), reports, grace=0),
     ):
         await begun.wait()
@@ -62,7 +63,7 @@ async def test_an_outage_longer_than_a_lease_burns_no_try(
 
     (task_id,) = make_tasks(database_url, type="t", max_attempts=1)
     async with (
-        proxy_for(database_url) as proxy,
+        Proxy.before(database_url) as proxy,
         working(app, proxy.through(database_url), reports),
     ):
         await begun.wait()
@@ -78,16 +79,11 @@ async def test_an_outage_longer_than_a_lease_burns_no_try(
 async def test_a_keeper_whose_connection_broke_beats_on_over_another(
     database_url: str, reports: Reports
 ) -> None:
-    app, begun, go_on = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @app.handler("t", lease=6)
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await go_on.wait()
+    app, gate = gated(lease=6)
 
     (task_id,) = make_tasks(database_url, type="t")
     async with working(app, database_url, reports):
-        await begun.wait()
+        await gate.begun.wait()
         for _ in range(2):
             known = len(reports.of(DatabaseFound))
             rows(
@@ -98,7 +94,7 @@ async def test_a_keeper_whose_connection_broke_beats_on_over_another(
             await reports.some(
                 DatabaseFound, lambda each: each.purpose == "keeper", count=known + 1
             )
-        go_on.set()
+        gate.go_on.set()
         await reports.settled(task_id)
 
     assert any(each.purpose == "keeper" for each in reports.of(DatabaseLost))
@@ -118,7 +114,7 @@ async def test_a_settlement_whose_answer_was_lost_resolves_to_the_truth(
     async def failing(_context: Context, _payload: object) -> None:
         raise ValueError("no")
 
-    async with proxy_for(database_url) as proxy:
+    async with Proxy.before(database_url) as proxy:
         for kind, status, sent in (
             ("plain", "COMPLETED", b"SET status = 'COMPLETED', finished_at"),
             ("failing", "RETRYING", b"INSERT INTO taskbell.dead_letter"),
@@ -144,7 +140,7 @@ async def test_a_claim_whose_answer_was_lost_is_taken_up_and_runs_once(
         attempts.append(context.attempt)
 
     (task_id,) = make_tasks(database_url, type="t", max_attempts=1)
-    async with proxy_for(database_url) as proxy:
+    async with Proxy.before(database_url) as proxy:
         proxy.lose_reply(b"INSERT INTO taskbell.lease")
         async with working(app, proxy.through(database_url), reports):
             await reports.settled(task_id)

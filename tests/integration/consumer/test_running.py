@@ -9,6 +9,7 @@ from time import monotonic
 
 import psycopg
 
+from integration.consumer.applications import gated
 from support.factories import make_tasks
 from support.waiting import wait_until
 from support.workers import Reports, rows, task_of, working
@@ -103,18 +104,13 @@ async def test_a_partition_runs_one_at_a_time_in_the_order_of_creation_over_two_
 async def test_a_settled_head_hands_over_to_the_next_in_the_same_commit(
     database_url: str, reports: Reports
 ) -> None:
-    app, gate, begun = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await gate.wait()
+    app, gate = gated()
 
     first, second = make_tasks(database_url, 2, type="t", partition_key="k")
     async with working(app, database_url, reports, slots=1) as worker:
-        await begun.wait()
+        await gate.begun.wait()
         worker.shutdown.ask()
-        gate.set()
+        gate.go_on.set()
         assert await worker.ended()
 
     assert task_of(database_url, first).status == "COMPLETED"

@@ -5,32 +5,17 @@ import threading
 
 import pytest
 
+from integration.consumer.applications import Gate, gated
 from support.factories import make_tasks
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared.events import LeaseLost
 
 
-class Gate:
-    """A handler's begin and its permission to go on, for handlers on the loop."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.go_on = asyncio.Event()
-
-    async def passed(self) -> None:
-        self.begun.set()
-        await self.go_on.wait()
-
-
 async def test_a_handler_that_ends_within_the_grace_completes_and_nothing_new_begins(
     database_url: str, reports: Reports
 ) -> None:
-    app, gate = Consumer(), Gate()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        await gate.passed()
+    app, gate = gated()
 
     (task_id,) = make_tasks(database_url, type="t")
     async with working(app, database_url, reports, grace=30) as worker:
@@ -74,11 +59,7 @@ async def test_after_the_grace_the_rest_is_released_and_burns_no_try(
 
 
 async def test_asked_twice_it_releases_now(database_url: str, reports: Reports) -> None:
-    app, gate = Consumer(), Gate()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        await gate.passed()
+    app, gate = gated()
 
     (task_id,) = make_tasks(database_url, type="t")
     async with working(app, database_url, reports, grace=3600) as worker:

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import psycopg
 
-from integration.consumer.broker import announce, declare, doors, publish, quick, wait_for_queue
+from integration.consumer.applications import gated, quick
+from integration.consumer.broker import announce, declare, doors, publish, wait_for_queue
 from support.factories import make_tasks
 from support.rabbitmq import Vhost
 from support.workers import Reports, task_of, working
-from taskbell.consumer import Consumer, Context
 from taskbell.shared.database import conninfo
 from taskbell.shared.events import BrokerLost
 
@@ -20,23 +20,18 @@ from taskbell.shared.events import BrokerLost
 async def test_an_announced_task_is_claimed_by_its_id_and_acked_before_its_handler_ends(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
-    app, begun, go_on = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @app.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await go_on.wait()
+    app, gate = gated()
 
     await declare(vhost.url)
     async with working(app, database_url, reports, amqp_url=vhost.url, poll_interval=60):
         await wait_for_queue(vhost, "it consumes", lambda queue: queue.consumers == 1)
         (task_id,) = make_tasks(database_url, type="t")
         await announce(vhost.url, [task_id])
-        await begun.wait()
+        await gate.begun.wait()
         await wait_for_queue(
             vhost, "it is acked", lambda queue: (queue.ready, queue.unacknowledged) == (0, 0)
         )
-        go_on.set()
+        gate.go_on.set()
         await reports.settled(task_id)
 
     assert doors(reports) == ["announcement"]
@@ -83,19 +78,14 @@ async def test_whatever_else_is_sent_is_ignored_and_acked(
 async def test_a_saturated_worker_gives_ids_back_and_an_idle_one_takes_them(
     database_url: str, vhost: Vhost, reports: Reports
 ) -> None:
-    busy, begun, go_on = Consumer(), asyncio.Event(), asyncio.Event()
-
-    @busy.handler("t")
-    async def handle(_context: Context, _payload: object) -> None:
-        begun.set()
-        await go_on.wait()
+    busy, gate = gated()
 
     await declare(vhost.url)
     (first,) = make_tasks(database_url, type="t")
     theirs = Reports()
     given = {"amqp_url": vhost.url, "poll_interval": 60.0}
     async with working(busy, database_url, reports, slots=1, **given):
-        await begun.wait()
+        await gate.begun.wait()
         async with working(quick(), database_url, theirs, **given):
             await wait_for_queue(vhost, "both consume", lambda queue: queue.consumers == 2)
             ids = make_tasks(database_url, 4, type="t")
@@ -103,7 +93,7 @@ async def test_a_saturated_worker_gives_ids_back_and_an_idle_one_takes_them(
             async with asyncio.timeout(30):
                 await theirs.settled(*ids)
             await wait_for_queue(vhost, "it consumes no more", lambda queue: queue.consumers == 1)
-            go_on.set()
+            gate.go_on.set()
             await reports.settled(first)
             await wait_for_queue(vhost, "it consumes again", lambda queue: queue.consumers == 2)
 

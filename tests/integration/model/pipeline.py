@@ -7,7 +7,6 @@ by the tests of races, here it is the life of the tasks.
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
@@ -122,12 +121,7 @@ class Pipeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.do(self._effects.close())
         self.do(self.connection.close())
         self._mine.close()

@@ -44,6 +44,13 @@ class Desk(Protocol):
     async def rollback(self) -> None: ...
 
 
+async def enqueue(desk: Desk, request: NewTask, *, many: bool) -> Enqueued:
+    """Enqueue one task, by the verb for one or by the verb for many."""
+    if many:
+        return (await desk.enqueue_many([request]))[0]
+    return await desk.enqueue(request)
+
+
 class BlockingDesk:
     """Calls run in threads, so that a test may let one wait for another."""
 

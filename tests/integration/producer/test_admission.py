@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from integration.producer.desks import Desk, Rows, open_desk
+from integration.producer.desks import Desk, Rows, enqueue, open_desk
 from taskbell.producer import Enqueued, NewTask, QueueFull, RateLimited, batch, new_task_id
 from taskbell.producer.ask import ask_for
 from taskbell.producer.connection import run
@@ -48,12 +48,6 @@ def limit(observer: Observer, owner: str, tokens: float, *, burst: float = 100) 
         " VALUES ('owner', %s, %s, %s, %s)",
         [owner, CRAWL, burst, tokens],
     )
-
-
-async def enqueue(desk: Desk, request: NewTask, *, many: bool) -> Enqueued:
-    if many:
-        return (await desk.enqueue_many([request]))[0]
-    return await desk.enqueue(request)
 
 
 @pytest.mark.parametrize("key", [None, "k"])

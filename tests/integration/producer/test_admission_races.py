@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
-from integration.producer.desks import Desk, Rows, open_desk
-from integration.producer.test_races import enqueue, pid_of, until_waiting
+from integration.producer.desks import Desk, Rows, enqueue, open_desk
+from integration.producer.test_races import pid_of, until_waiting
 from services import Pooler
 from taskbell.producer import AsyncProducer, NewTask, Producer, QueueFull, RateLimited
 from taskbell.shared.database import conninfo

@@ -7,7 +7,6 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row, scalar_row
 from sqlalchemy import NullPool, create_engine
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
@@ -111,8 +110,7 @@ def test_what_sqlalchemy_says_about_a_failure_does_not_show_the_payload(
 async def test_a_commit_whose_answer_was_lost_is_repeated_safely(
     database_url: str, committed: Committed
 ) -> None:
-    server = make_url(database_url)
-    async with Proxy(str(server.host), server.port or 5432) as proxy:
+    async with Proxy.before(database_url) as proxy:
         connection = await psycopg.AsyncConnection.connect(conninfo(proxy.through(database_url)))
         lost = await AsyncProducer().enqueue(connection, "t", 1, idempotency_key="k")
         proxy.lose_reply(b"COMMIT")

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from integration.producer.desks import Desk, Rows, open_desk
+from integration.producer.desks import Desk, Rows, enqueue, open_desk
 from taskbell.producer import AsyncProducer, Enqueued, IdempotencyConflict, NewTask, batch
 from taskbell.shared.database import conninfo
 
@@ -151,12 +151,6 @@ async def test_overlapping_batches_in_opposite_order_do_not_deadlock(
             assert [a.task_id for a in answers] == [a.task_id for a in reversed(reverse)]
 
     assert committed("SELECT count(*) FROM taskbell.task") == [(20 * 36,)]
-
-
-async def enqueue(desk: Desk, request: NewTask, *, many: bool) -> Enqueued:
-    if many:
-        return (await desk.enqueue_many([request]))[0]
-    return await desk.enqueue(request)
 
 
 async def enqueue_and_commit(desk: Desk, tasks: list[NewTask]) -> list[Enqueued]:

@@ -6,12 +6,10 @@ import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import pytest
 
 from integration.relay.ear import listening
-from services import Postgres
 from support.factories import make_tasks
 from support.proxy import Proxy
 from support.rabbitmq import Vhost
@@ -75,10 +73,7 @@ def test_a_second_signal_ends_it_at_once(database_url: str, vhost: Vhost) -> Non
 
 
 async def test_it_ends_in_time_while_the_broker_is_silent(database_url: str, vhost: Vhost) -> None:
-    parts = urlsplit(vhost.url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    async with Proxy(parts.hostname, parts.port) as proxy, listening(vhost.url) as ear:
+    async with Proxy.before(vhost.url) as proxy, listening(vhost.url) as ear:
         environment = _environment(database_url=database_url, amqp_url=proxy.through(vhost.url))
         with _running(environment) as process:
             await ear.hears(make_tasks(database_url))
@@ -141,14 +136,9 @@ def test_a_database_url_that_can_never_work_ends_it_in_one_line(url: str) -> Non
 
 
 def test_a_database_that_is_not_migrated_is_one_line_and_code_1(
-    postgres_server: Postgres, vhost: Vhost
+    empty_database_url: str, vhost: Vhost
 ) -> None:
-    name = f"bare_{os.getpid()}"
-    url = postgres_server.create_database(name)
-    try:
-        code, said = _said(_environment(database_url=url, amqp_url=vhost.url))
-    finally:
-        postgres_server.drop_database(name)
+    code, said = _said(_environment(database_url=empty_database_url, amqp_url=vhost.url))
 
     assert code == 1
     assert len(said.splitlines()) == 1

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from integration.relay.ear import Recorder, listening, relaying, unmarked
 from services import Postgres, RabbitMQ
@@ -21,18 +20,11 @@ from taskbell.shared.events import (
 )
 
 
-def _proxy(url: str) -> Proxy:
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    return Proxy(parts.hostname, parts.port)
-
-
 async def test_a_broker_that_is_down_at_the_start_is_waited_for_without_marks(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     ids = make_tasks(database_url, 10)
-    async with _proxy(vhost.url) as proxy, listening(vhost.url) as ear:
+    async with Proxy.before(vhost.url) as proxy, listening(vhost.url) as ear:
         proxy.refuse()
         async with relaying(database_url, proxy.through(vhost.url), observe):
             await observe.some(BrokerLost)
@@ -46,7 +38,7 @@ async def test_what_waits_is_announced_anew_after_a_reconnection_once(
 ) -> None:
     ids = make_tasks(database_url, 250)
     async with (
-        _proxy(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         listening(vhost.url) as ear,
         relaying(database_url, proxy.through(vhost.url), observe),
     ):
@@ -79,7 +71,7 @@ async def test_many_reconnections_leave_nothing_behind(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     async with (
-        _proxy(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         listening(vhost.url) as ear,
         relaying(database_url, proxy.through(vhost.url), observe),
     ):
@@ -105,7 +97,7 @@ async def test_a_network_to_the_broker_that_falls_silent_is_given_up(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     async with (
-        _proxy(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         listening(vhost.url) as ear,
         relaying(database_url, proxy.through(vhost.url), observe, deadline=0.5),
     ):
@@ -125,7 +117,7 @@ async def test_a_lost_confirm_only_repeats_its_announcement(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     async with (
-        _proxy(vhost.url) as proxy,
+        Proxy.before(vhost.url) as proxy,
         listening(vhost.url) as ear,
         relaying(database_url, proxy.through(vhost.url), observe, deadline=1.0),
     ):
@@ -183,7 +175,7 @@ async def test_a_memory_alarm_takes_marks_back_and_does_not_hold_a_shutdown(
 async def test_a_network_to_postgres_that_falls_silent_is_given_up(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
-    async with _proxy(database_url) as proxy, listening(vhost.url) as ear:
+    async with Proxy.before(database_url) as proxy, listening(vhost.url) as ear:
         database = Database(proxy.through(database_url), deadline=0.5)
         async with relaying(database, vhost.url, observe):
             await ear.hears(make_tasks(database_url))
@@ -199,7 +191,7 @@ async def test_a_database_that_is_down_at_the_start_is_waited_for(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     ids = make_tasks(database_url)
-    async with _proxy(database_url) as proxy, listening(vhost.url) as ear:
+    async with Proxy.before(database_url) as proxy, listening(vhost.url) as ear:
         proxy.refuse()
         async with relaying(proxy.through(database_url), vhost.url, observe):
             await observe.some(DatabaseLost, lambda e: e.purpose == "relay")
@@ -221,7 +213,7 @@ async def test_a_database_that_is_cut_while_announcements_fly_loses_none(
     database_url: str, vhost: Vhost, observe: Recorder
 ) -> None:
     async with (
-        _proxy(database_url) as proxy,
+        Proxy.before(database_url) as proxy,
         listening(vhost.url) as ear,
         relaying(proxy.through(database_url), vhost.url, observe, batch=10),
     ):

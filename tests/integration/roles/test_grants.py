@@ -6,12 +6,11 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from typer.testing import CliRunner
 
+from support.commands import call, refusal
 from support.users import apply, forget, users_of_roles
 from support.workers import rows
 from taskbell.shared import migration, roles
-from taskbell.shared.cli.app import build
 from taskbell.shared.database import conninfo
 from taskbell.shared.rows import Task
 from taskbell.shared.statements import grant
@@ -175,7 +174,7 @@ def test_what_is_not_granted_any_more_is_revoked(
 
 def test_the_script_does_the_same_by_hand(database_url: str) -> None:
     prefix = f"t{uuid4().hex[:12]}"
-    printed = CliRunner().invoke(build(()), ["roles", "apply", "--sql", "--prefix", prefix]).stdout
+    printed = call("roles", "apply", "--sql", "--prefix", prefix).stdout
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
         connection.execute(printed.encode())
     by_hand = _granted(database_url)
@@ -206,18 +205,16 @@ def test_the_migrator_migrates_and_grants_without_being_a_superuser(
 
 @pytest.mark.parametrize("prefix", ["", "9", "a-b", "Taskbell", "x" * 41, 'a"; DROP ROLE b; --'])
 def test_a_prefix_is_a_plain_name(prefix: str) -> None:
-    result = CliRunner().invoke(build(()), ["roles", "apply", "--sql", "--prefix", prefix])
+    result = call("roles", "apply", "--sql", "--prefix", prefix)
 
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_a_database_that_is_not_migrated_is_left_alone(empty_database_url: str) -> None:
     prefix = f"t{uuid4().hex[:12]}"
-    given = ["roles", "apply", "--prefix", prefix, "--database-url", empty_database_url]
-    result = CliRunner().invoke(build(()), given)
+    given = ("roles", "apply", "--prefix", prefix, "--database-url", empty_database_url)
 
-    assert result.exit_code == 1
-    assert "taskbell migrate" in result.stderr
+    assert "taskbell migrate" in refusal(*given, code=1)
     made = "SELECT 1 FROM pg_roles WHERE rolname LIKE %s"
     assert rows(empty_database_url, made, f"{prefix}%") == []
 

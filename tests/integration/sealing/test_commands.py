@@ -9,48 +9,20 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from support import sealed_tasks
+from support.commands import call, told
 from support.factories import make_tasks
 from support.hands import hands
-from support.sealed import (
-    CANARY,
-    FOREIGN,
-    OLD,
-    erase_data_key,
-    give_data_key,
-    make_sealed,
-    seal_of,
-    seals_of,
-)
+from support.keyrings import seals_of
+from support.sealed import CANARY, FOREIGN, OLD, erase_data_key, give_data_key, make_sealed, seal_of
 from support.stores import Stand
 from support.workers import Reports, rows, working
 from taskbell.consumer import Consumer, Context, Reject
-from taskbell.shared.cli.app import build
 from taskbell.shared.maintenance.reap import Reap
 from taskbell.shared.sealing import Kind
 
 NO_KEYS = "(sealed: set TASKBELL_SEAL_KEYS or TASKBELL_SEAL_KEYS_FILE to see it)"
-
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    for name in ("TASKBELL_SEAL_KEYS", "TASKBELL_STORAGE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    return database_url
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(build(()), [str(each) for each in arguments])
-
-
-def told(*arguments: object) -> Any:
-    result = call(*arguments, "--output", "json")
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return json.loads(result.stdout)
 
 
 async def failed(url: str, reports: Reports, owner_id: str = "") -> UUID:
@@ -61,7 +33,7 @@ async def failed(url: str, reports: Reports, owner_id: str = "") -> UUID:
     async def charge(_context: Context, payload: dict[str, str]) -> None:
         raise Reject(f"no such card: {payload['card']}")
 
-    seals = seals_of()
+    seals = seals_of("k1")
     if owner_id:
         _, seals = await give_data_key(url, owner_id)
     task_id = make_sealed(url, {"card": CANARY}, seals=seals, type="charge", owner_id=owner_id)
@@ -142,7 +114,7 @@ async def test_a_stored_payload_is_fetched_and_opened(
     clear, _ = await stored(url, stand, b'{"order": 7}')
     async with hands(url) as operator:
         sealed = await sealed_tasks.make_sealed(
-            url, operator.connection, seals_of(), storage=stand.storage
+            url, operator.connection, seals_of("k1"), storage=stand.storage
         )
     monkeypatch.setenv("TASKBELL_STORAGE_URL", stand.url)
     without_keys = await in_thread(payload_shown, sealed)
@@ -193,7 +165,7 @@ async def test_plain_texts_stand_next_to_sealed_ones(
 ) -> None:
     monkeypatch.setenv("TASKBELL_SEAL_KEYS", OLD)
     task_id = make_sealed(url, {}, max_attempts=2)
-    seal = seal_of(seals_of(), task_id)
+    seal = seal_of(seals_of("k1"), task_id)
     async with hands(url) as worker:
         (lease,) = await worker.claim_ids([task_id])
         sealed = seal.seal_text(Kind.ERROR, f"no such card: {CANARY}")

@@ -8,7 +8,8 @@ import pytest
 from integration.consumer.kinds import AT_ONCE
 from support import isolated
 from support.factories import make_tasks
-from support.sealed import CANARY, OLD, everything, give_data_key, make_sealed, result_of, seals_of
+from support.keyrings import seals_of
+from support.sealed import CANARY, OLD, everything, give_data_key, make_sealed, result_of
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context
 from taskbell.shared.sealing import Kind, key_id_of
@@ -38,7 +39,7 @@ def following() -> Consumer:
 async def test_a_follow_up_is_sealed_by_its_owners_key(
     database_url: str, reports: Reports, name: str, owner_id: str
 ) -> None:
-    key_id, seals = "k1", seals_of()
+    key_id, seals = "k1", seals_of("k1")
     if owner_id == "Ada":
         key_id, seals = await give_data_key(database_url, "Ada")
     app = isolated.app if name == "follow_up" else following()

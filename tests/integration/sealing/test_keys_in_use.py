@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from support.keyrings import seals_of, write
 from support.sealed import (
     CANARY,
     FOREIGN,
@@ -12,7 +13,6 @@ from support.sealed import (
     give_data_key,
     make_sealed,
     result_of,
-    seals_of,
 )
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed
@@ -32,12 +32,6 @@ def echoing(delay: float = 0) -> Consumer:
     return app
 
 
-def write(file: Path, *keys: str) -> None:
-    new = file.with_suffix(".new")
-    new.write_text("\n".join(keys), encoding="utf-8")
-    new.replace(file)
-
-
 async def test_the_ring_changes_while_a_worker_runs(
     database_url: str, reports: Reports, tmp_path: Path
 ) -> None:
@@ -53,11 +47,11 @@ async def test_the_ring_changes_while_a_worker_runs(
             later = make_sealed(database_url, CANARY, type="echo")
             await reports.settled(later)
             sealed.append(key_id_of(task_of(database_url, later).result_sealed))
-        newest = make_sealed(database_url, CANARY, type="echo", seals=seals_of(NEW))
+        newest = make_sealed(database_url, CANARY, type="echo", seals=seals_of("k2"))
         await reports.settled(newest)
 
     assert key_id_of(task_of(database_url, first).result_sealed) == "k1"
-    assert result_of(database_url, newest, seals_of(NEW)) == CANARY
+    assert result_of(database_url, newest, seals_of("k2")) == CANARY
     assert reports.of(TaskFailed) == []
 
 
@@ -88,7 +82,7 @@ async def test_a_worker_without_the_key_costs_a_try_and_another_worker_has_it(
     async with working(echoing(), database_url, reports, seal_keys=f"{FOREIGN},{OLD}"):
         await reports.settled(task_id)
 
-    assert result_of(database_url, task_id, seals_of(FOREIGN)) == CANARY
+    assert result_of(database_url, task_id, seals_of("k3")) == CANARY
     assert {each.error_class for each in reports.of(TaskFailed)} == {
         "taskbell.Unreadable", "taskbell.ContentUnavailable"
     }  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 from integration.consumer.ledger import WRITE, make_ledger, take_away
 from support import isolated
 from support.factories import make_tasks
-from support.sealed import OLD, make_due, seal_of, seals_of
+from support.keyrings import seals_of
+from support.sealed import OLD, make_due, seal_of
 from support.shelf import INLINE, Shelf
 from support.waiting import PATIENCE
 from support.workers import Reports, rows, task_of, working
@@ -96,7 +97,7 @@ async def test_a_stored_payload_reaches_its_handler_and_a_large_result_is_stored
     (task_id,) = make_tasks(database_url, delay=3600, type=name)
     body = json.dumps(payload).encode()
     if keys:
-        body = seal_of(seals_of(), task_id).seal(Kind.PAYLOAD, body)
+        body = seal_of(seals_of("k1"), task_id).seal(Kind.PAYLOAD, body)
     location = await shelf.put("payload", task_id, "", body)
     rows(
         database_url,
@@ -113,7 +114,7 @@ async def test_a_stored_payload_reaches_its_handler_and_a_large_result_is_stored
     result = object_of(database_url, shelf, task_id)
     if keys:
         assert b"xxx" not in result
-        result = seals_of().open(Kind.RESULT, task_id, "", result)
+        result = seals_of("k1").open(Kind.RESULT, task_id, "", result)
     assert json.loads(result) == LARGE
 
 

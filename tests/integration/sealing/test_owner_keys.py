@@ -1,13 +1,12 @@
 """Owners' own keys: once erased, nothing that they sealed can be read; others' can."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import psycopg
 import pytest
 
-from support.hands import hands
-from support.sealed_tasks import ALL, content_of, make_sealed, seals_of
+from support.keyrings import seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed
 from support.stores import Stand
 from support.workers import rows
 from taskbell.producer import NewTask, Producer
@@ -21,12 +20,6 @@ from taskbell.shared.sealing import Kind
 from taskbell.shared.storage.location import Location, owner_segment
 
 NOTHING = "(unreadable: erased)"
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    async with hands(database_url, "operator") as ours:
-        yield ours.connection
 
 
 async def test_an_owner_has_one_key_at_a_time(connection: DedicatedConnection) -> None:

@@ -1,7 +1,6 @@
 """Sealing anew: then the old key may go; nothing that is written meanwhile is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from uuid import UUID
 
@@ -9,8 +8,8 @@ import psycopg
 import pytest
 
 from support.factories import make_tasks
-from support.hands import hands
-from support.sealed_tasks import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed, seals_of
+from support.keyrings import seals_of
+from support.sealed_tasks import ALL, ERROR, PAYLOAD, RESULT, content_of, make_sealed
 from support.stores import Stand
 from support.waiting import wait_until
 from support.workers import rows, task_of
@@ -20,12 +19,6 @@ from taskbell.shared.errors import StorageAway
 from taskbell.shared.resealing import Resealing
 from taskbell.shared.sealing import Kind, Seals
 from taskbell.shared.sealing.envelope import key_id_of
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    async with hands(database_url, "operator") as ours:
-        yield ours.connection
 
 
 async def test_after_resealing_the_old_key_may_go(

@@ -1,31 +1,23 @@
 """The commands of the keys that seal: what they print, refuse and leave behind."""
 
 import asyncio
-import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from support import commands
 from support.hands import hands
-from support.sealed_tasks import ALL, content_of, make_sealed, ring, seals_of
+from support.keyrings import ring, seals_of
+from support.sealed_tasks import ALL, content_of, make_sealed
 from support.stores import Stand
 from support.workers import rows
-from taskbell.shared.cli.app import build
 from taskbell.shared.sealing.keyring import Ring
 from taskbell.shared.storage.location import owner_segment
 
 UseRing = Callable[..., None]
-
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    monkeypatch.delenv("TASKBELL_SEAL_KEYS", raising=False)
-    monkeypatch.delenv("TASKBELL_STORAGE_URL", raising=False)
-    return database_url
 
 
 @pytest.fixture
@@ -39,14 +31,12 @@ def use_ring(monkeypatch: pytest.MonkeyPatch) -> UseRing:
 
 
 def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(build(()), ["keys", *(str(each) for each in arguments)])
+    result = commands.call("keys", *arguments)
     assert result.exit_code == code, result.output
     return result
 
 
-def told(*arguments: object) -> Any:
-    """What it says to programs."""
-    return json.loads(call(*arguments, "--output", "json").stdout)
+told = partial(commands.told, "keys")
 
 
 def test_a_new_key_is_one_the_ring_takes() -> None:

@@ -6,7 +6,8 @@ from integration.consumer.kinds import AT_ONCE
 from integration.consumer.ledger import WRITE, make_ledger
 from support import isolated
 from support.factories import make_tasks
-from support.sealed import CANARY, OLD, everything, make_due, make_sealed, seals_of
+from support.keyrings import seals_of
+from support.sealed import CANARY, OLD, everything, make_due, make_sealed
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Reject
 from taskbell.consumer.reports import IgnoredAfterEffect
@@ -58,7 +59,7 @@ async def test_errors_of_a_sealed_task_are_sealed_and_the_log_says_class_and_cau
     assert {each.error for each in told} == {"(sealed)"}
     assert all(each.error_class for each in told)
 
-    seals = seals_of()
+    seals = seals_of("k1")
     (letter,) = rows(database_url, "SELECT * FROM taskbell.dead_letter")
     failures = rows(database_url, "SELECT * FROM taskbell.failure ORDER BY attempt")
     task = task_of(database_url, task_id)

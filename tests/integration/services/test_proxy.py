@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from support.proxy import Direction, Proxy
+from support.workers import rows
+from taskbell.shared.database import conninfo
 
 
 @pytest.fixture
@@ -140,9 +141,8 @@ async def test_a_reply_is_lost_after_the_pattern_even_in_two_pieces(
 async def test_a_commit_whose_reply_is_lost_was_done(
     database_url: str,
 ) -> None:
-    address = urlsplit(database_url)
-    async with Proxy(address.hostname or "", address.port or 0) as proxy:
-        url = proxy.through(database_url).replace("+psycopg", "")
+    async with Proxy.before(database_url) as proxy:
+        url = conninfo(proxy.through(database_url))
         connection = await psycopg.AsyncConnection.connect(url)
         await connection.execute("CREATE TABLE done ()")
         proxy.lose_reply(b"COMMIT")
@@ -151,5 +151,4 @@ async def test_a_commit_whose_reply_is_lost_was_done(
             await connection.commit()
         await proxy.reply_lost.wait()
 
-    with psycopg.connect(database_url.replace("+psycopg", "")) as witness:
-        assert witness.execute("SELECT count(*) FROM done").fetchone() == (0,)
+    assert rows(database_url, "SELECT count(*) FROM done") == [(0,)]

@@ -60,11 +60,6 @@ async def hire(database_url: str, reports: Reports) -> AsyncIterator[Hire]:
         await caretaker.close()
 
 
-@pytest.fixture
-async def reports() -> Reports:
-    return Reports()
-
-
 async def test_two_caretakers_keep_one_pace(hire: Hire) -> None:
     duty = Counted()
 

@@ -3,37 +3,17 @@
 import asyncio
 import getpass
 import json
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from sqlalchemy.engine import make_url
-from typer.testing import CliRunner, Result
 
 from integration.shared.partitions import line
-from services import Pooler, Postgres
+from services import Pooler
+from support.commands import call, refusal, told
 from support.factories import make_tasks
 from support.hands import hands
 from support.workers import rows, task_of
-from taskbell.shared.cli.app import build
-
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    return database_url
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(build(()), [str(each) for each in arguments])
-
-
-def told(*arguments: object, code: int = 0) -> Any:
-    """What it says to programs."""
-    result = call(*arguments, "--output", "json")
-    assert (result.exit_code, result.stderr) == (code, ""), result.output
-    return json.loads(result.stdout)
 
 
 async def fail_tasks(url: str, ids: list[UUID], **rest: str) -> None:
@@ -208,26 +188,15 @@ def test_the_audit_ends_well_or_with_code_1(url: str) -> None:
 )
 @pytest.mark.usefixtures("url")
 def test_what_cannot_be_done_is_one_line(arguments: list[object], code: int, sentence: str) -> None:
-    result = call(*arguments)
-
-    assert result.exit_code == code
-    assert len(result.stderr.splitlines()) == 1
-    assert sentence in result.stderr
+    assert sentence in refusal(*arguments, code=code)
 
 
 def test_a_database_that_is_not_migrated_is_one_line(
-    postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"bare_{uuid4().hex}"
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", postgres_server.create_database(name))
-    try:
-        result = call("dead-letters", "list")
-    finally:
-        postgres_server.drop_database(name)
+    monkeypatch.setenv("TASKBELL_DATABASE_URL", empty_database_url)
 
-    assert result.exit_code == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "run taskbell migrate" in result.stderr
+    assert "run taskbell migrate" in refusal("dead-letters", "list", code=1)
 
 
 @pytest.mark.usefixtures("letters")

@@ -12,7 +12,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.workers import rows
-from taskbell.shared.database import Database, DedicatedConnection
+from taskbell.shared.database import Database, DedicatedConnection, conninfo
 from taskbell.shared.statement import Statement
 
 SESSION = Statement(
@@ -96,7 +96,7 @@ async def test_a_url_that_can_never_work_is_not_a_database_that_is_away(url: str
 
 async def test_a_vacuum_that_is_cancelled_leaves_its_connection(database_url: str) -> None:
     connection = DedicatedConnection(Database(database_url), "test")
-    with psycopg.connect(database_url.replace("+psycopg", "")) as blocker:
+    with psycopg.connect(conninfo(database_url)) as blocker:
         blocker.execute("LOCK TABLE taskbell.outbox IN SHARE UPDATE EXCLUSIVE MODE")
         waiting = asyncio.ensure_future(connection.vacuum(Statement("VACUUM taskbell.outbox")))
         blocked = OPEN + " AND wait_event_type = 'Lock'"

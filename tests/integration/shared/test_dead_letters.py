@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 
+from integration.shared.sleeper import woken
 from support.factories import make_tasks
 from support.hands import Hands, session
 from support.workers import rows, task_of
 from taskbell.shared import dead_letters
-from taskbell.shared.database import DedicatedConnection, conninfo
+from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Filters, Place
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements import dead_letter, settlement
@@ -253,13 +253,5 @@ async def test_redriving_rings_whoever_sleeps(
     database_url: str, worker: Hands, connection: DedicatedConnection
 ) -> None:
     (task_id,) = await make_letters(database_url, worker, "a")
-    rows(
-        database_url,
-        "INSERT INTO taskbell.bell VALUES ('sleeper', clock_timestamp(), "
-        "clock_timestamp() + interval '1 minute')",
-    )
-    with psycopg.connect(conninfo(database_url), autocommit=True) as sleeper:
-        sleeper.execute("LISTEN taskbell")
+    with woken(database_url):
         await dead_letters.redrive_many(connection, [task_id], actor="me")
-
-        assert len(list(sleeper.notifies(timeout=20, stop_after=1))) == 1

@@ -1,23 +1,13 @@
 """How long a listener may sleep: until something is due, and a second at most."""
 
-from collections.abc import AsyncIterator
 from typing import cast
 
-import pytest
-
 from support.factories import make_tasks
-from taskbell.shared.database import Database, DedicatedConnection
+from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.limits import LEVELS
 from taskbell.shared.statements import outbox
 
 QUEUES = ["default", "mail"]
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    opened = DedicatedConnection(Database(database_url), "test")
-    yield opened
-    await opened.close()
 
 
 async def next_due(connection: DedicatedConnection) -> float | None:

@@ -1,33 +1,11 @@
 """Operators set how many tasks a queue holds and how fast owners and keys may submit."""
 
-import json
-from typing import Any
-
 import pytest
-from typer.testing import CliRunner, Result
 
+from support.commands import call, refusal, told
 from support.workers import rows
 from taskbell.shared import queues, rates
-from taskbell.shared.cli.app import build
 from taskbell.shared.database import DedicatedConnection
-
-
-@pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The database, which the commands find in the environment."""
-    monkeypatch.setenv("TASKBELL_DATABASE_URL", database_url)
-    return database_url
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(build(()), [str(each) for each in arguments])
-
-
-def told(*arguments: object, code: int = 0) -> Any:
-    """What it says to programs."""
-    result = call(*arguments, "--output", "json")
-    assert (result.exit_code, result.stderr) == (code, ""), result.output
-    return json.loads(result.stdout)
 
 
 async def test_a_new_bucket_is_full_and_one_that_is_there_keeps_what_fits(
@@ -115,10 +93,7 @@ def test_rates_are_set_listed_and_removed_by_command(url: str) -> None:
 )
 @pytest.mark.usefixtures("url")
 def test_what_cannot_be_set_is_one_line_and_code_2(arguments: list[object]) -> None:
-    result = call(*arguments)
-
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
+    assert refusal(*arguments, code=2)
 
 
 async def test_a_queue_is_told_how_many_tasks_fill_it(

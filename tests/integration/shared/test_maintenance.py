@@ -1,6 +1,5 @@
 """What each duty does to the tables, on real ones."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from support.hands import hands
 from support.waiting import wait_until
 from support.workers import rows
 from taskbell.producer import Producer
-from taskbell.shared.database import Database, DedicatedConnection, conninfo
+from taskbell.shared.database import DedicatedConnection, conninfo
 from taskbell.shared.events import PartitionsPromoted, TablesVacuumed, TasksPruned
 from taskbell.shared.maintenance import prune
 from taskbell.shared.maintenance.measure import Measure
@@ -28,13 +27,6 @@ UPDATE taskbell.task SET status = %s, finished_at = clock_timestamp() - interval
 WHERE id = ANY (%s) RETURNING id"""
 CHURN = """SELECT sum(n_tup_ins) >= 1000 FROM pg_stat_user_tables
     WHERE schemaname = 'taskbell' AND relname = 'outbox'"""
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    opened = DedicatedConnection(Database(database_url), "test")
-    yield opened
-    await opened.close()
 
 
 def write(url: str, statement: str, *parameters: object) -> None:

@@ -2,19 +2,17 @@
 
 import time
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 
-from services import Postgres
 from support.waiting import PATIENCE, wait_until
+from support.workers import rows
 from taskbell.shared import migration, schema
+from taskbell.shared.database import conninfo
 from taskbell.shared.migration import LockedOutError, MigrationError, check, upgrade
 
 ADVISORY_KEY = "hashtextextended('taskbell.schema_version', 0)"
@@ -31,13 +29,6 @@ def upgrade():
 
 
 @pytest.fixture
-def empty_database_url(postgres_server: Postgres) -> Iterator[str]:
-    name = f"taskbell_{uuid4().hex}"
-    yield postgres_server.create_database(name)
-    postgres_server.drop_database(name)
-
-
-@pytest.fixture
 def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that carries one revision more, which needs an exclusive lock on `task`."""
     (tmp_path / "0002_note.py").write_text(NEXT_REVISION)
@@ -46,19 +37,14 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connect(url: str, *, autocommit: bool = True) -> psycopg.Connection:
-    return psycopg.connect(url.replace("+psycopg", ""), autocommit=autocommit)
-
-
-def ask(url: str, question: str) -> list[tuple[Any, ...]]:
-    with connect(url) as connection:
-        return connection.execute(question.encode()).fetchall()
+    return psycopg.connect(conninfo(url), autocommit=autocommit)
 
 
 def waiting(url: str, condition: str) -> list[int]:
     """The processes of the server that wait for such a lock in this database."""
     question = f"""SELECT pid FROM pg_locks WHERE NOT granted AND {condition}
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-    return [pid for (pid,) in ask(url, question)]
+    return [pid for (pid,) in rows(url, question)]
 
 
 def test_ten_upgrades_at_once_make_one_schema(empty_database_url: str) -> None:
@@ -79,7 +65,8 @@ def test_ten_upgrades_at_once_make_one_schema(empty_database_url: str) -> None:
         errors = [upgraded.exception(timeout=PATIENCE) for upgraded in running]
 
     assert errors == [None] * 10
-    assert ask(empty_database_url, "SELECT version_num FROM taskbell.schema_version") == [("0001",)]
+    revision = "SELECT version_num FROM taskbell.schema_version"
+    assert rows(empty_database_url, revision) == [("0001",)]
 
 
 def test_threads_of_one_process_may_upgrade_at_once(empty_database_url: str) -> None:
@@ -117,7 +104,7 @@ def test_an_upgrade_makes_way_while_a_reader_is_in_front_and_gets_there_after_it
         first = wait_until("it waits", lambda: waiting(database_url, exclusive))
 
         began = time.monotonic()
-        ask(database_url, "SELECT count(*) FROM taskbell.task")
+        rows(database_url, "SELECT count(*) FROM taskbell.task")
         held_up = time.monotonic() - began
         wait_until("it tries anew", lambda: set(waiting(database_url, exclusive)) - set(first))
         answer_meanwhile = check(database_url).answer
@@ -150,7 +137,7 @@ def test_an_upgrade_ends_the_transaction_it_could_not_finish(
         upgrade(empty_database_url)
 
     assert check(empty_database_url).answer == "missing"
-    assert ask(empty_database_url, "SELECT to_regnamespace('taskbell') IS NULL") == [(True,)]
+    assert rows(empty_database_url, "SELECT to_regnamespace('taskbell') IS NULL") == [(True,)]
 
 
 def test_check_tells_missing_from_current(empty_database_url: str, database_url: str) -> None:

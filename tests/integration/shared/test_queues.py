@@ -1,12 +1,11 @@
 """Operators pause and resume queues, see them, and leave a trace."""
 
-import psycopg
-
+from integration.shared.sleeper import woken
 from support.factories import make_tasks
 from support.hands import Hands
 from support.workers import rows
 from taskbell.shared import queues
-from taskbell.shared.database import DedicatedConnection, conninfo
+from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.maintenance.measure import Measure
 
 
@@ -41,16 +40,8 @@ async def test_resuming_rings_whoever_sleeps(
     database_url: str, connection: DedicatedConnection
 ) -> None:
     await queues.pause(connection, "default", actor="me")
-    rows(
-        database_url,
-        "INSERT INTO taskbell.bell VALUES ('sleeper', clock_timestamp(), "
-        "clock_timestamp() + interval '1 minute')",
-    )
-    with psycopg.connect(conninfo(database_url), autocommit=True) as sleeper:
-        sleeper.execute("LISTEN taskbell")
+    with woken(database_url):
         await queues.resume(connection, "default", actor="me")
-
-        assert len(list(sleeper.notifies(timeout=20, stop_after=1))) == 1
 
 
 async def test_the_overview_tells_what_was_decided_measured_and_is_so_now(

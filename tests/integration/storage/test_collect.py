@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
@@ -25,12 +24,6 @@ from taskbell.shared.maintenance.collect import (
     StorageOfAnother,
 )
 from taskbell.shared.storage import Location, Storage
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[DedicatedConnection]:
-    async with hands(database_url, "collector") as ours:
-        yield ours.connection
 
 
 async def object_of(stand: Stand, task_id: UUID, kind: str = "payload", owner: str = "") -> str:

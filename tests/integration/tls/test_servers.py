@@ -11,11 +11,11 @@ from integration.tls.conftest import POSTGRES_NAME, RABBITMQ_NAME
 from services import Postgres, RabbitMQ
 from services.guarded import LOOPBACK
 from support.authority import Authority
-from taskbell.consumer.errors import BrokerAway as ConsumersBrokerAway
 from taskbell.consumer.link import Link
 from taskbell.relay import broker
 from taskbell.shared import migration
-from taskbell.shared.database import Database
+from taskbell.shared.amqp import BrokerAway
+from taskbell.shared.database import Database, conninfo
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.ids import new_worker_id
 
@@ -73,7 +73,7 @@ def test_postgres_is_reached_in_the_clear_by_nobody_who_insists(
 ) -> None:
     url = postgres_url(postgres_server, POSTGRES_NAME, authority)
     with pytest.raises(psycopg.OperationalError, match="does not support SSL"):
-        psycopg.connect(url.replace("+psycopg", ""))
+        psycopg.connect(conninfo(url))
 
 
 async def _relays(url: str) -> None:
@@ -85,33 +85,28 @@ async def _consumers(url: str) -> None:
     await link.close()
 
 
-CLIENTS = pytest.mark.parametrize(
-    ("connect", "away"),
-    [(_relays, broker.BrokerAway), (_consumers, ConsumersBrokerAway)],
-    ids=["relay", "consumer"],
-)
+CLIENTS = pytest.mark.parametrize("connect", [_relays, _consumers], ids=["relay", "consumer"])
 Connect = Callable[[str], Awaitable[None]]
 
 
 @CLIENTS
 async def test_rabbitmq_is_trusted_by_its_authority_and_its_name(
-    tls_rabbitmq: RabbitMQ, authority: Authority, connect: Connect, away: type[Exception]
+    tls_rabbitmq: RabbitMQ, authority: Authority, connect: Connect
 ) -> None:
-    del away
     await connect(rabbitmq_url(tls_rabbitmq, RABBITMQ_NAME, authority))
 
 
 @CLIENTS
 async def test_rabbitmq_of_another_authority_is_refused(
-    tls_rabbitmq: RabbitMQ, another: Authority, connect: Connect, away: type[Exception]
+    tls_rabbitmq: RabbitMQ, another: Authority, connect: Connect
 ) -> None:
-    with pytest.raises(away, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(BrokerAway, match="CERTIFICATE_VERIFY_FAILED"):
         await connect(rabbitmq_url(tls_rabbitmq, RABBITMQ_NAME, another))
 
 
 @CLIENTS
 async def test_rabbitmq_of_another_name_is_refused(
-    tls_rabbitmq: RabbitMQ, authority: Authority, connect: Connect, away: type[Exception]
+    tls_rabbitmq: RabbitMQ, authority: Authority, connect: Connect
 ) -> None:
-    with pytest.raises(away, match="IP address mismatch"):
+    with pytest.raises(BrokerAway, match="IP address mismatch"):
         await connect(rabbitmq_url(tls_rabbitmq, LOOPBACK, authority))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from support.clocks import Clock
 from taskbell.producer import NewTask
 from taskbell.producer.ask import ask_for
 from taskbell.producer.birth import RINGING, births
@@ -22,14 +23,6 @@ ASKING = births(ring=True, kept=False, gate=Gate.QUEUE_AND_RATE)
 QUEUE_ONLY = births(ring=True, kept=False, gate=Gate.QUEUE)
 PASSED = (None, True, True, 0, None)
 KNOWN = (None, False, True, 0, None)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def terms_by(clock: Clock, gate: Gate = Gate.QUEUE_AND_RATE) -> Terms:

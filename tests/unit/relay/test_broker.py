@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError
 
-from taskbell.relay.broker import BrokerAway, translated
+from taskbell.relay.broker import translated
+from taskbell.shared.amqp import BrokerAway
 
 
 @pytest.mark.parametrize(

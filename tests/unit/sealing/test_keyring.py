@@ -6,27 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from support.clocks import Clock
+from support.keyrings import write
 from taskbell.shared.events import Event
 from taskbell.shared.sealing.keyring import Keyring, KeyringUnreadable, Ring
 
 A, B = base64.b64encode(b"a" * 32).decode(), base64.b64encode(b"b" * 32).decode()
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def write(file: Path, text: str) -> None:
-    """As deployments do it: another file takes the place of the old one."""
-    new = file.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from support.clocks import Clock
 from taskbell.shared.database import Rows
 from taskbell.shared.errors import Unreadable
 from taskbell.shared.sealing import Kind, Seals, TaskSeal, key_id_of, opened_text
@@ -28,16 +29,6 @@ class Row(NamedTuple):
     owner_id: str
     key_id: str
     wrapped: bytes | None
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Table:

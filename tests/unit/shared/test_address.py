@@ -5,7 +5,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import ValidationError
 from sqlalchemy import URL
 
-from taskbell.shared.address import conninfo, where
+from taskbell.shared.address import conninfo, reason, where
 from taskbell.shared.settings import Settings, sentence
 
 DATABASE = "postgresql://app:hunter2@host/db"
@@ -85,6 +85,20 @@ def test_a_blank_that_sqlalchemy_writes_reaches_libpq_as_one() -> None:
 
 def test_a_plus_of_libpqs_own_form_stays_one() -> None:
     assert conninfo("postgresql://host/db?application_name=a+b").endswith("=a+b")
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("postgresql://u:g%20m@h/x", "g m"),
+        ("postgresql://u:g%20m@h/x", "g%20m"),
+        ("postgresql://u@h/x?password=g%20m", "g m"),
+    ],
+)
+def test_what_a_database_answers_is_told_in_a_line_without_the_password(
+    url: str, secret: str
+) -> None:
+    assert reason(ConnectionError(f" {secret} is wrong\nmore"), url) == "*** is wrong"
 
 
 def test_a_database_is_named_without_its_password() -> None:

@@ -10,8 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictFloat,
 
 from taskbell.shared import limits
 
-_PRINTABLE: Final = r"^[ -~]{1,200}$"
-_NO_NUL: Final = r"^[^\x00]*$"
+PRINTABLE: Final = r"^[ -~]{1,200}$"
+NO_NUL: Final = r"^[^\x00]*$"
+UUID: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 
 
 def _not_both(**fields: dict[str, Any]) -> dict[str, Any]:
@@ -41,8 +42,8 @@ def _instant(value: object) -> object:
     return value
 
 
-Name = Annotated[str, Field(strict=True, pattern=_PRINTABLE)]
-Text = Annotated[str, Field(strict=True, min_length=1, pattern=_NO_NUL)]
+Name = Annotated[str, Field(strict=True, pattern=PRINTABLE)]
+Text = Annotated[str, Field(strict=True, min_length=1, pattern=NO_NUL)]
 Priority = Annotated[StrictInt, Field(ge=0, le=9), BeforeValidator(_whole)]
 Tries = Annotated[StrictInt, Field(ge=1, le=1000), BeforeValidator(_whole)]
 

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from taskbell.producer.api.principal import Principal
+from taskbell.producer.gate import UNRATED_SECONDS
 from taskbell.shared.admission import Portion, seconds_until_tokens
 from taskbell.shared.array import array, quoted
 from taskbell.shared.connections import Runner
 from taskbell.shared.errors import DatabaseAway, RateLimited
 from taskbell.shared.statements.admission import TAKE
-
-UNLIMITED_SECONDS: Final = 5.0
-"""How long it is believed that there is no limit; one that is set is kept within that."""
 
 _REMEMBERED: Final = 10_000
 
@@ -136,7 +134,7 @@ class Buckets:
 
     def _is_unlimited(self, name: _Name, now: float) -> bool:
         known_at = self._unlimited.get(name)
-        return known_at is not None and 0.0 <= now - known_at < UNLIMITED_SECONDS
+        return known_at is not None and 0.0 <= now - known_at < UNRATED_SECONDS
 
     def _holds(self, name: _Name, count: int, now: float) -> bool:
         portion = self._portions.get(name)

@@ -11,14 +11,13 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskbell.producer.api.example import example_of
+from taskbell.producer.api.example import ID, REFERENCE, example_of
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import KINDS, PROBLEM_JSON, Kind
 from taskbell.producer.api.route import Operation, Route
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_REFERENCE: Final = "#/components/schemas/"
 _CONVERTER: Final = re.compile(r":\w+}")
 _NAME: Final = re.compile(r"{(\w+)}")
 _EVERYWHERE: Final = ("malformed-request", "request-timeout", "header-too-large", "internal")
@@ -27,9 +26,8 @@ _SENDING: Final = ("payload-too-large", "unsupported-media-type", "invalid-task"
 _ADMITTED: Final = ("unauthenticated", "forbidden", "invalid-task")
 _LATER: Final = frozenset({429, 503})
 _TASK: Final = "/tasks/{task_id}"
-_ID: Final = "01980b1c-8d4e-7cc3-98c4-dc0c0c07398f"
 _OF_PATH: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "task_id": ({"type": "string", "format": "uuid"}, _ID),
+    "task_id": ({"type": "string", "format": "uuid"}, ID),
 }
 _DESCRIPTION: Final = (
     "Submit tasks and see what becomes of them. Everything that goes wrong is answered by a "
@@ -88,7 +86,7 @@ def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
     """Every model and the problem document, by name."""
     models = dict.fromkeys(model for each in routes for model in _models(each.operation))
     _, definitions = models_json_schema(
-        [(model, "validation") for model in models], ref_template=_REFERENCE + "{model}"
+        [(model, "validation") for model in models], ref_template=REFERENCE + "{model}"
     )
     return {**definitions.get("$defs", {}), "Problem": _PROBLEM}
 
@@ -138,7 +136,7 @@ def _with_example(parameter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content(model: type[BaseModel], schemas: Mapping[str, Any]) -> dict[str, Any]:
-    schema = {"$ref": _REFERENCE + model.__name__}
+    schema = {"$ref": REFERENCE + model.__name__}
     return {_JSON: {"schema": schema, "example": example_of(schema, schemas)}}
 
 
@@ -189,7 +187,7 @@ def _problems(each: Route) -> dict[str, Any]:
 def _refusal(kinds: Sequence[Kind]) -> dict[str, Any]:
     later = _RETRY_AFTER if kinds[0].status in _LATER else {}
     examples = {kind.name: {"value": _example(kind)} for kind in kinds}
-    document = {"schema": {"$ref": _REFERENCE + "Problem"}, "examples": examples}
+    document = {"schema": {"$ref": REFERENCE + "Problem"}, "examples": examples}
     return {
         "description": "; ".join(kind.title for kind in kinds),
         "headers": {**_REQUEST_ID, **later},

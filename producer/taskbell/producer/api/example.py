@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_REFERENCE: Final = "#/components/schemas/"
+REFERENCE: Final = "#/components/schemas/"
+ID: Final = "01980b1c-8d4e-7cc3-98c4-dc0c0c07398f"
+AT: Final = "2026-05-04T09:30:00.123456Z"
 _BY_FORMAT: Final = {
-    "uuid": "01980b1c-8d4e-7cc3-98c4-dc0c0c07398f",
+    "uuid": ID,
     "date-time": "2030-01-31T12:00:00Z",
 }
 _BY_TYPE: Final[dict[str, Any]] = {
@@ -33,7 +35,7 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     if "const" in schema:
         return schema["const"]
     if "$ref" in schema:
-        return example_of(schemas[schema["$ref"].removeprefix(_REFERENCE)], schemas)
+        return example_of(schemas[schema["$ref"].removeprefix(REFERENCE)], schemas)
     for choice in schema.get("anyOf", schema.get("oneOf", ())):
         return example_of(choice, schemas)
     if schema.get("type") == "array":

@@ -1,21 +1,19 @@
 """The JSON of dead letters: answers as they are documented, and the body of redriving many."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import ConfigDict, Field, StrictFloat, model_validator
 
+from taskbell.producer.api import bodies
 from taskbell.producer.api.answers import Answer
 from taskbell.producer.api.bodies import Body, Name
+from taskbell.producer.api.example import AT, ID
 from taskbell.producer.api.line import key_of
 from taskbell.shared import dead_letters
 
-_ID: Final = "019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11"
-_AT: Final = "2026-05-04T09:30:00.123456Z"
-_UUID: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
-
-Id = Annotated[str, Field(strict=True, pattern=_UUID, json_schema_extra={"format": "uuid"})]
+Id = Annotated[str, Field(strict=True, pattern=bodies.UUID, json_schema_extra={"format": "uuid"})]
 
 
 def _given(name: str, kind: str) -> dict[str, Any]:
@@ -30,7 +28,7 @@ class Letter(Answer):
         json_schema_extra={
             "examples": [
                 {
-                    "task_id": _ID, "failed_at": _AT, "attempts": 5, "owner_id": "acme",
+                    "task_id": ID, "failed_at": AT, "attempts": 5, "owner_id": "acme",
                     "queue": "mail", "type": "send_receipt", "partition_key": None,
                     "error_class": "smtplib.SMTPServerDisconnected",
                     "cause": "9f86d081884c7d65", "error": "connection closed",
@@ -88,8 +86,8 @@ class Cause(Answer):
         json_schema_extra={
             "examples": [
                 {
-                    "cause": "9f86d081884c7d65", "dead_letters": 12, "first_failed_at": _AT,
-                    "last_failed_at": _AT, "example": _ID, "type": "send_receipt",
+                    "cause": "9f86d081884c7d65", "dead_letters": 12, "first_failed_at": AT,
+                    "last_failed_at": AT, "example": ID, "type": "send_receipt",
                     "queue": "mail", "error_class": "builtins.TimeoutError", "error": "timed out",
                 }
             ]
@@ -117,7 +115,7 @@ class RedriveMany(Body):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"cause": "9f86d081884c7d65", "rate": 10}, {"task_ids": [_ID]}],
+            "examples": [{"cause": "9f86d081884c7d65", "rate": 10}, {"task_ids": [ID]}],
             "oneOf": [
                 _given("task_ids", "array"),
                 {"anyOf": [_given(name, "string") for name in ("cause", "queue", "type")]},

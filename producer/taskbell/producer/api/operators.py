@@ -2,24 +2,22 @@
 
 import json
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from taskbell.producer.api.answers import Answer
+from taskbell.producer.api.example import AT, ID
 from taskbell.producer.api.rendering import in_utc
-
-_ID: Final = "019390d5-7c1e-7b3a-9f00-3a1f5a0c7d11"
-_AT: Final = "2026-05-04T09:30:00.123456Z"
 
 
 class Cancelling(Answer):
     """What became of a request to cancel."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"task_id": _ID, "answer": "requested"}]}
+        json_schema_extra={"examples": [{"task_id": ID, "answer": "requested"}]}
     )
     task_id: UUID
     answer: Literal["cancelled", "requested"]
@@ -29,7 +27,7 @@ class Redriven(Answer):
     """A task that waits again."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"task_id": _ID, "status": "PENDING"}]}
+        json_schema_extra={"examples": [{"task_id": ID, "status": "PENDING"}]}
     )
     task_id: UUID
     status: Literal["PENDING"]
@@ -43,7 +41,7 @@ class Queue(Answer):
             "examples": [
                 {
                     "queue": "mail", "paused": False, "paused_until": None, "on_dead": "continue",
-                    "depth": 3, "oldest_age": 0.4, "drain_rate": 12.5, "measured_at": _AT,
+                    "depth": 3, "oldest_age": 0.4, "drain_rate": 12.5, "measured_at": AT,
                     "running": 2, "held": 0, "max_depth": None,
                 }
             ]
@@ -96,7 +94,7 @@ class Worker(Answer):
             "examples": [
                 {
                     "worker_id": "consumer@host/17/3fa9", "role": "consumer", "host": "host",
-                    "pid": 17, "started_at": _AT, "seen_at": _AT, "running": 2, "slots": 20,
+                    "pid": 17, "started_at": AT, "seen_at": AT, "running": 2, "slots": 20,
                     "queues": ["mail"], "unseen": 1.5,
                 }
             ]

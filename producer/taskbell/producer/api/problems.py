@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import psycopg
 from starlette.responses import Response
 
 from taskbell.shared.errors import (
@@ -19,16 +18,11 @@ from taskbell.shared.errors import (
     StorageAway,
     Unreadable,
 )
+from taskbell.shared.guard import NOT_MIGRATED, RETRIED
 
 PROBLEM_JSON: Final = "application/problem+json"
 _TYPE: Final = "urn:taskbell:problem:"
 _READ_ONLY: Final = "25006"
-_NOT_MIGRATED: Final = (
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedColumn,
-    psycopg.errors.InvalidSchemaName,
-)
-_CONFLICT: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 _UNKNOWN_FATE: Final = (
     "it may have been done; to submit a task again is safe with the same Idempotency-Key"
@@ -132,9 +126,9 @@ def _of_database(error: Exception, *, submitting: bool) -> Problem | None:
         if getattr(error.__cause__, "sqlstate", None) == _READ_ONLY:
             return later("database-read-only", 5)
         return later("database-away", 2, _UNKNOWN_FATE if submitting else "")
-    if isinstance(error, _NOT_MIGRATED):
+    if isinstance(error, NOT_MIGRATED):
         return later("not-migrated", 5)
-    if isinstance(error, _CONFLICT):
+    if isinstance(error, RETRIED):
         return later("database-away", 2)
     return None
 

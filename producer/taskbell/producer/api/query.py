@@ -7,23 +7,22 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from taskbell.producer.api import bodies
 from taskbell.producer.api.principal import Principal
 from taskbell.producer.api.problems import Problem, echoed
 from taskbell.producer.rules import require_owner
 from taskbell.shared.errors import InvalidTask
 from taskbell.shared.limits import OWNER_BYTES
 
-_UUID: Final = re.compile(
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-)
+_UUID: Final = re.compile(bodies.UUID)
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
-_PRINTABLE: Final = re.compile(r"[ -~]{1,200}")
+_PRINTABLE: Final = re.compile(bodies.PRINTABLE)
 
-NAME: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{_PRINTABLE.pattern}$"}
+NAME: Final[dict[str, Any]] = {"type": "string", "pattern": bodies.PRINTABLE}
 """The schema of what ``name`` reads."""
 # Of so many characters each may take the four bytes that one takes at most.
 OWNER: Final[dict[str, Any]] = {
-    "type": "string", "maxLength": OWNER_BYTES // 4, "pattern": r"^[^\x00]*$",
+    "type": "string", "maxLength": OWNER_BYTES // 4, "pattern": bodies.NO_NUL,
 }  # fmt: skip
 """The schema of what ``owner`` reads."""
 

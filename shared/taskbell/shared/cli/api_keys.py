@@ -10,7 +10,7 @@ from taskbell.shared import access
 from taskbell.shared.access import ApiKey, Grant, NewKey, Rotated, Scope
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.output import Output, OutputFormat, fields_of, say, show_many, show_one
 from taskbell.shared.database import DedicatedConnection
 
 __all__ = ["Scope", "create", "extend", "list_many", "revoke", "rotate", "show"]
@@ -142,11 +142,8 @@ def revoke(
 
     done = ask(database_url, verb)
     missed = len(named) - len(done)
-    if output is OutputFormat.JSON:
-        show_one(None, {"revoked": sorted(done), "not_revoked": missed}, output)
-    else:
-        more = f", {missed} unknown or revoked before" if missed else ""
-        typer.echo(f"{len(done)} revoked{more}")
+    more = f", {missed} unknown or revoked before" if missed else ""
+    say(f"{len(done)} revoked{more}", {"revoked": sorted(done), "not_revoked": missed}, output)
     if missed:
         raise typer.Exit(1)
 

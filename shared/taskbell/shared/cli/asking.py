@@ -4,22 +4,21 @@ import asyncio
 import getpass
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
 import typer
 
-from taskbell.shared.address import conninfo, where
+from taskbell.shared.address import conninfo, reason, where
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.cli.migrate import DatabaseUrl
+from taskbell.shared.cli.migrate import DatabaseUrl, required
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
+from taskbell.shared.guard import NOT_MIGRATED
 
 __all__ = ["Actor", "DatabaseUrl", "Yes", "ask", "myself", "require_yes"]
 
 # An operator's statement may read a whole table; the roles' deadline is too short for it.
 _DEADLINE_SECONDS = 300.0
-_NOT_MIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 
 T = TypeVar("T")
 
@@ -32,17 +31,19 @@ Yes = Annotated[bool, typer.Option("--yes", help="Really, for more than one.")]
 
 def ask(database_url: str | None, verb: Callable[[DedicatedConnection], Awaitable[T]]) -> T:
     """Run the verb on a connection of its own; whatever goes wrong is one line and code 1."""
-    if not database_url:
-        fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
-    parts = _parts(database_url)
+    database_url = required(database_url)
+    try:
+        conninfo(database_url)
+    except ValueError as error:  # repeats no part of it
+        fail(f"the database URL is {error}", code=2)
     # As if behind a pooler: two round trips more, and it works through one.
     database = Database(database_url, behind_pooler=True, deadline=_DEADLINE_SECONDS)
     try:
         return asyncio.run(_asked(database, verb))
-    except _NOT_MIGRATED:
+    except NOT_MIGRATED:
         fail(f"the database {where(database_url)} has no such tables: run taskbell migrate")
     except (DatabaseAway, psycopg.Error) as error:
-        fail(f"the database {where(database_url)} answered: {_reason(error, parts)}")
+        fail(f"the database {where(database_url)} answered: {reason(error, database_url)}")
 
 
 async def _asked(database: Database, verb: Callable[[DedicatedConnection], Awaitable[T]]) -> T:
@@ -51,22 +52,6 @@ async def _asked(database: Database, verb: Callable[[DedicatedConnection], Await
         return await verb(connection)
     finally:
         await connection.close()
-
-
-def _parts(url: str) -> SplitResult:
-    """Judge the URL; whatever is wrong with it, no part of it is repeated."""
-    try:
-        conninfo(url)
-    except ValueError as error:
-        fail(f"the database URL is {error}", code=2)
-    return urlsplit(url)
-
-
-def _reason(error: Exception, parts: SplitResult) -> str:
-    reason = str(error).strip().partition("\n")[0]
-    for secret in {parts.password or "", unquote(parts.password or "")} - {""}:
-        reason = reason.replace(secret, "***")
-    return reason
 
 
 def myself(actor: str | None) -> str:

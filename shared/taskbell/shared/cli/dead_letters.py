@@ -9,7 +9,7 @@ import typer
 from taskbell.shared import dead_letters
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.output import Output, OutputFormat, fields_of, say, show_many, show_one
 from taskbell.shared.cli.ring import open_causes, open_inspection, open_letters, ring
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.dead_letters import Cause, DeadLetter, Filters, Inspection, Place
@@ -186,9 +186,6 @@ def _tell(done: str, count: int, task_ids: list[UUID] | None, output: Output) ->
     """Say how many; an id that had no dead letter makes the answer a bad one."""
     missed = len(set(task_ids or ())) - count if task_ids else 0
     sentence = f"{count} {done}" + (f", {missed} had no dead letter" if missed else "")
-    if output is OutputFormat.JSON:
-        show_one(None, {done: count, "without_dead_letter": missed}, output)
-    else:
-        typer.echo(sentence)
+    say(sentence, {done: count, "without_dead_letter": missed}, output)
     if missed:
         raise typer.Exit(1)

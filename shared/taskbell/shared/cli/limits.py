@@ -7,7 +7,7 @@ import typer
 from taskbell.shared import rates
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, ask, myself
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.output import Output, OutputFormat, fields_of, say, show_many
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.rates import Rate, Scope
 
@@ -59,7 +59,7 @@ def set_rate(
     except ValueError as error:
         fail(str(error), code=2)
     fields: dict[str, object] = {"scope": scope, "name": name, "rate": rate, "burst": burst}
-    _tell(f"{scope} {name}: {rate:g} a second, {burst:g} at once", fields, output)
+    say(f"{scope} {name}: {rate:g} a second, {burst:g} at once", fields, output)
 
 
 def remove(
@@ -79,17 +79,10 @@ def remove(
 
     if not ask(database_url, verb):
         fail(f"{scope} {name} has no rate")
-    _tell(f"{scope} {name}: not limited", {"scope": scope, "name": name}, output)
+    say(f"{scope} {name}: not limited", {"scope": scope, "name": name}, output)
 
 
 def _whose(owner: str | None, key: str | None) -> tuple[Scope, str]:
     if (owner is None) == (key is None):
         fail("name either --owner or --key", code=2)
     return ("key", key) if key is not None else ("owner", owner or "")
-
-
-def _tell(sentence: str, fields: dict[str, object], output: Output) -> None:
-    if output is OutputFormat.JSON:
-        show_one(None, fields, output)
-    else:
-        typer.echo(sentence)

@@ -9,7 +9,7 @@ from taskbell.shared.cli.ending import fail
 from taskbell.shared.migration import MigrationError
 from taskbell.shared.schema import SchemaState
 
-__all__ = ["migrate", "register"]
+__all__ = ["DatabaseUrl", "migrate", "register", "required"]
 
 DatabaseUrl = Annotated[
     str | None,
@@ -51,8 +51,7 @@ def migrate(
     if sql:
         typer.echo(migration.effect_table_sql() if effects_only else migration.sql(), nl=False)
         return
-    if not database_url:
-        fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
+    database_url = required(database_url)
     if effects_only:
         _install_effects(database_url)
         return
@@ -60,6 +59,13 @@ def migrate(
     if not state.ready:
         fail(str(state))
     typer.echo(str(state))
+
+
+def required(database_url: str | None) -> str:
+    """Return the URL; without one the command ends."""
+    if not database_url:
+        fail("name the database by --database-url or TASKBELL_DATABASE_URL", code=2)
+    return database_url
 
 
 def _install_effects(database_url: str) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Output", "OutputFormat", "fields_of", "show_many", "show_one"]
+__all__ = ["Output", "OutputFormat", "fields_of", "say", "show_many", "show_one"]
 
 # Not cut to a terminal's width where there is none: a pipe wants whole words.
 _WIDTH_OF_A_PIPE = 240
@@ -35,6 +35,11 @@ Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people
 def fields_of(row: Any) -> dict[str, object]:
     """Give a dataclass's fields by name."""
     return asdict(row)
+
+
+def say(sentence: str, fields: Mapping[str, object], how: Output) -> None:
+    """Print what was done: a sentence, or its fields as JSON."""
+    typer.echo(_json(dict(fields)) if how is OutputFormat.JSON else _printable(sentence))
 
 
 def show_many(rows: Sequence[Mapping[str, object]], columns: Sequence[str], how: Output) -> None:

@@ -1,7 +1,7 @@
 """`taskbell queues`: see them, pause and resume them, hold and release their partitions."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -11,7 +11,7 @@ import typer
 from taskbell.shared import queues
 from taskbell.shared.cli.asking import Actor, DatabaseUrl, Yes, ask, myself, require_yes
 from taskbell.shared.cli.ending import fail
-from taskbell.shared.cli.output import Output, OutputFormat, fields_of, show_many, show_one
+from taskbell.shared.cli.output import Output, OutputFormat, fields_of, say, show_many
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.limits import QUEUE_BYTES, QUEUE_CHARACTERS
 from taskbell.shared.queues import HeldPartition, Queue
@@ -101,7 +101,7 @@ def pause(
 
     until = ask(database_url, verb)
     words = "until it is resumed" if until is None else f"until {until.isoformat(sep=' ')}"
-    _tell(f"{queue} is paused {words}", {"queue": queue, "paused_until": until}, output)
+    say(f"{queue} is paused {words}", {"queue": queue, "paused_until": until}, output)
 
 
 def resume(
@@ -119,7 +119,7 @@ def resume(
 
     if not ask(database_url, verb):
         fail(f"{queue} was not paused")
-    _tell(f"{queue} is resumed", {"queue": queue}, output)
+    say(f"{queue} is resumed", {"queue": queue}, output)
 
 
 def decide(
@@ -159,7 +159,7 @@ def decide(
     if max_depth is not None:
         words.append("never full" if most is None else f"full at {most}")
         fields |= {"max_depth": most}
-    _tell(f"{queue}: {', '.join(words)}", fields, output)
+    say(f"{queue}: {', '.join(words)}", fields, output)
 
 
 def _depth(given: str) -> int | None:
@@ -194,11 +194,4 @@ def release(
     if partition_key is not None and not released:
         fail(f"partition {partition_key} of {queue} was not held")
     fields = {"queue": queue, "released": sorted(released)}
-    _tell(f"{len(released)} released", fields, output)
-
-
-def _tell(sentence: str, fields: Mapping[str, object], output: Output) -> None:
-    if output is OutputFormat.JSON:
-        show_one(None, fields, output)
-    else:
-        typer.echo(sentence)
+    say(f"{len(released)} released", fields, output)

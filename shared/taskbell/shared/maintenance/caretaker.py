@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 import psycopg
 
+from taskbell.shared.clock import loop_time
 from taskbell.shared.database import Database, DedicatedConnection
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.events import Event, Observer
@@ -100,7 +101,7 @@ class Caretaker:
                     await self._connection.opened()
                     self._outage.found()
                     if Reap.name in self._not_before:
-                        self._not_before[Reap.name] = _now() + _GRACE_AFTER_CONNECT
+                        self._not_before[Reap.name] = loop_time() + _GRACE_AFTER_CONNECT
                     connected = True
                 await self.run_once()
             except DatabaseAway as error:
@@ -108,12 +109,12 @@ class Caretaker:
                 self._outage.lost(error)
                 await asyncio.sleep(random.uniform(0.5, 1.5) * _RECONNECT_SECONDS)  # noqa: S311 - jitter
             tick = random.uniform(0.5, 1.5) * _TICK  # noqa: S311 - jitter
-            await asyncio.sleep(max(0.0, min(self._not_before.values()) - _now()) + tick)
+            await asyncio.sleep(max(0.0, min(self._not_before.values()) - loop_time()) + tick)
 
     async def run_once(self) -> None:
         """Run the duties that are due and not taken by others; raises ``DatabaseAway``."""
         for duty in self._duties:
-            if _now() >= self._not_before[duty.name]:
+            if loop_time() >= self._not_before[duty.name]:
                 await self._perform(duty)
 
     async def _perform(self, duty: Duty) -> None:
@@ -128,15 +129,15 @@ class Caretaker:
                 self._troubles[duty.name].found()
         except psycopg.Error as error:  # one duty that fails must not stop the others
             self._troubles[duty.name].lost(error)
-        self._not_before[duty.name] = _now() + min(due_in, _LONGEST_SLEEP)
+        self._not_before[duty.name] = loop_time() + min(due_in, _LONGEST_SLEEP)
 
     async def _run_and_rest(self, duty: Duty, taken_at: datetime) -> float:
-        started, pause = _now(), duty.interval
+        started, pause = loop_time(), duty.interval
         try:
             self._report(await duty.run_once(self._connection))
             pause = await duty.pause(self._connection)
         finally:
-            rest = max(pause, _REST_FACTOR * (_now() - started))
+            rest = max(pause, _REST_FACTOR * (loop_time() - started))
             if rest != duty.interval:
                 fence: dict[str, object] = {"name": duty.name, "taken_at": taken_at}
                 await self._connection.run(
@@ -154,7 +155,3 @@ class Caretaker:
         await self._connection.close()
         if self._beside is not None:
             await self._beside.close()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

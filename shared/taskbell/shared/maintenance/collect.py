@@ -1,10 +1,10 @@
 """Delete objects that no row names: of transactions rolled back, of tasks pruned or sealed anew."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from taskbell.shared.clock import loop_time
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.errors import StorageAway
 from taskbell.shared.events import Event, Level
@@ -103,7 +103,7 @@ class Collect:
         return [row.path for row in rows]
 
     def _ripe(self, orphans: Iterable[str]) -> list[str]:
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         ripe: list[str] = []
         for path in orphans:
             since = self._known.get(path, now)

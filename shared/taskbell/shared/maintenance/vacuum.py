@@ -1,8 +1,8 @@
 """Vacuum the hot tables while there is work: the server's autovacuum naps a minute at a time."""
 
-import asyncio
 from typing import ClassVar
 
+from taskbell.shared.clock import loop_time
 from taskbell.shared.database import DedicatedConnection
 from taskbell.shared.events import TablesVacuumed
 from taskbell.shared.maintenance.steady import Steady
@@ -35,6 +35,6 @@ class Vacuum(Steady):
         if not worthwhile(changes, self._changes):
             return None
         self._changes = changes
-        started = asyncio.get_running_loop().time()
+        started = loop_time()
         await connection.vacuum(upkeep.VACUUM)
-        return TablesVacuumed(asyncio.get_running_loop().time() - started)
+        return TablesVacuumed(loop_time() - started)

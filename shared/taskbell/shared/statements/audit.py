@@ -1,6 +1,7 @@
 """The audit: what no snapshot may ever show, and what may be so for a moment only."""
 
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements.partition import LINE, WITHOUT_HEAD
 
 HOT = Statement("""
 SELECT 'I1 entry and lease' AS finding, o.task_id
@@ -66,24 +67,10 @@ ORDER BY r.id DESC LIMIT 1
 """)
 """No row once there is no task any more."""
 
-LATE = Statement("""
-WITH RECURSIVE line AS (
-    (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o WHERE o.parked
-     ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1)
-    UNION ALL
-    SELECT n.task_id, n.queue, n.partition_key FROM line
-    CROSS JOIN LATERAL (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o
-                        WHERE o.parked AND (o.queue, o.partition_key) > (line.queue, line.partition_key)
-                        ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1) n
-)
+LATE = Statement(f"""
+WITH RECURSIVE {LINE}
 SELECT 'I4 partition waits without a head' AS finding, line.task_id FROM line
-WHERE (SELECT 1 FROM taskbell.lease l
-       WHERE l.queue = line.queue AND l.partition_key = line.partition_key) IS NULL
-  AND (SELECT 1 FROM taskbell.outbox o
-       WHERE o.queue = line.queue AND o.partition_key = line.partition_key
-         AND o.partition_key IS NOT NULL AND NOT o.parked LIMIT 1) IS NULL
-  AND (SELECT 1 FROM taskbell.held_partition h
-       WHERE h.queue = line.queue AND h.partition_key = line.partition_key) IS NULL
+WHERE {WITHOUT_HEAD}
 UNION ALL
 SELECT 'lease expired and not reaped', l.task_id FROM taskbell.lease l
 WHERE l.expires_at <= clock_timestamp()

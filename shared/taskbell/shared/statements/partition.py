@@ -66,16 +66,28 @@ def hand_over(freed: str, *, sparing: str = "") -> str:
 )"""
 
 
+LINE = """line AS (
+    (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o WHERE o.parked
+     ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1)
+    UNION ALL
+    SELECT n.task_id, n.queue, n.partition_key FROM line
+    CROSS JOIN LATERAL (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o
+                        WHERE o.parked AND (o.queue, o.partition_key) > (line.queue, line.partition_key)
+                        ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1) n
+)"""
+"""The recursive CTE of the first parked entry of each key that has one."""
+
+WITHOUT_HEAD = """(SELECT 1 FROM taskbell.lease l
+       WHERE l.queue = line.queue AND l.partition_key = line.partition_key) IS NULL
+  AND (SELECT 1 FROM taskbell.outbox o
+       WHERE o.queue = line.queue AND o.partition_key = line.partition_key AND NOT o.parked
+       LIMIT 1) IS NULL
+  AND (SELECT 1 FROM taskbell.held_partition h
+       WHERE h.queue = line.queue AND h.partition_key = line.partition_key) IS NULL"""
+"""The condition on ``line`` that a key has no head, and may have one."""
+
 _TAIL = f"""free AS MATERIALIZED (
-    SELECT line.task_id FROM line
-    WHERE (SELECT 1 FROM taskbell.lease l
-           WHERE l.queue = line.queue AND l.partition_key = line.partition_key) IS NULL
-      AND (SELECT 1 FROM taskbell.outbox o
-           WHERE o.queue = line.queue AND o.partition_key = line.partition_key AND NOT o.parked
-           LIMIT 1) IS NULL
-      AND (SELECT 1 FROM taskbell.held_partition h
-           WHERE h.queue = line.queue AND h.partition_key = line.partition_key) IS NULL
-    LIMIT :batch
+    SELECT line.task_id FROM line WHERE {WITHOUT_HEAD} LIMIT :batch
 ), heir AS MATERIALIZED (
     SELECT o.task_id FROM taskbell.outbox o
     WHERE o.parked AND o.task_id = ANY (ARRAY(SELECT task_id FROM free)) FOR UPDATE SKIP LOCKED
@@ -91,16 +103,7 @@ LOCK = Statement(
 )
 """A statement of its own: the look that follows needs a snapshot younger than the lock."""
 
-PROMOTE = Statement(f"""
-WITH RECURSIVE line AS (
-    (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o WHERE o.parked
-     ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1)
-    UNION ALL
-    SELECT n.task_id, n.queue, n.partition_key FROM line
-    CROSS JOIN LATERAL (SELECT o.task_id, o.queue, o.partition_key FROM taskbell.outbox o
-                        WHERE o.parked AND (o.queue, o.partition_key) > (line.queue, line.partition_key)
-                        ORDER BY o.queue, o.partition_key, o.partition_seq LIMIT 1) n
-), {_TAIL}""")
+PROMOTE = Statement(f"WITH RECURSIVE {LINE}, {_TAIL}")
 """Heads for all keys that have none."""
 
 PROMOTE_NEW = Statement(f"""

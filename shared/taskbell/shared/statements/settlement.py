@@ -6,6 +6,9 @@ is decided in one place: ``next_status`` in ``lifecycle.py`` is the same decisio
 test holds the two equal.
 """
 
+from collections.abc import Sequence
+
+from taskbell.shared.lifecycle import Settlement
 from taskbell.shared.statement import Statement
 from taskbell.shared.statements.bell import ring
 from taskbell.shared.statements.commit import RELAXED
@@ -101,6 +104,25 @@ LEFT JOIN taskbell.task t ON d.id IS NULL AND t.id = a.task_id AND t.attempt_cou
 """Answers the new status; ``already …`` when this attempt's settlement had been committed before
 (the repeat after an unknown commit; a failed try shows by its ``failure`` row, a release or snooze
 by nothing); or ``lost``."""
+
+
+def columns_of(settlements: Sequence[Settlement]) -> dict[str, object]:
+    """Write settlements as the parameters of ``SETTLE``, but for the worker's name."""
+    diagnoses = [each.diagnosis for each in settlements]
+    return {
+        "task_ids": [each.task_id for each in settlements],
+        "attempts": [each.attempt for each in settlements],
+        "outcomes": [each.verdict for each in settlements],
+        "delays": [float(each.delay) for each in settlements],
+        "results": [each.result for each in settlements],
+        "error_classes": [each.error_class if each else None for each in diagnoses],
+        "fingerprints": [each.fingerprint if each else None for each in diagnoses],
+        "errors": [each.error if each else None for each in diagnoses],
+        "tracebacks": [each.traceback if each else None for each in diagnoses],
+        "results_sealed": [each.result_sealed for each in settlements],
+        "result_locations": [each.result_location for each in settlements],
+    }
+
 
 SETTLE_COMPLETED = Statement(f"""
 WITH ask AS MATERIALIZED (

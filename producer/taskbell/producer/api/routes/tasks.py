@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,11 +20,11 @@ from taskbell.producer.api.route import Operation, Route
 from taskbell.producer.new_task import NewTask
 from taskbell.producer.submission import Enqueued
 from taskbell.shared.errors import IdempotencyConflict, RateLimited, Unreadable
+from taskbell.shared.guard import RETRIED
 from taskbell.shared.lifecycle import TaskStatus
 from taskbell.shared.sealing import Kind
 from taskbell.shared.statements import reading
 
-_CONFLICT: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _TRIES: Final = 5
 _JSON: Final = "application/json"
 
@@ -170,7 +169,7 @@ async def _repeated(enqueue: Callable[[], Awaitable[Value]]) -> Value:
     for _ in range(_TRIES - 1):
         try:
             return await enqueue()
-        except _CONFLICT:
+        except RETRIED:
             continue
     return await enqueue()
 
