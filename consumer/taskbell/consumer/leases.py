@@ -116,6 +116,10 @@ class Claims:
         )
         return [self._lease(row, asked + row.remaining) for row in rows]
 
+    async def require_writable(self) -> None:
+        """Raise ``DatabaseAway`` if nothing can be claimed, though the database is reached."""
+        await self._connection.require_writable()
+
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()

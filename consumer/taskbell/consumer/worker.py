@@ -84,7 +84,10 @@ class Worker:
 
     async def _turn(self) -> None:
         try:
-            await self._adopt()
+            if not self._answered:
+                await self._adopt()
+                await self._claims.require_writable()
+                self._outage.found()
             leases = await self._intake.next_leases(self._attempts.free)
         except (DatabaseAway, psycopg.Error) as error:
             self._answered = False  # a claim may have been committed without our knowing
@@ -100,10 +103,8 @@ class Worker:
 
     async def _adopt(self) -> None:
         """Take up what a claim took whose answer we never saw."""
-        if not self._answered:
-            self._begin(await self._claims.unknown(self._attempts.known()))
-            self._answered = True
-            self._outage.found()
+        self._begin(await self._claims.unknown(self._attempts.known()))
+        self._answered = True
 
     async def _wait_for_database(self, error: DatabaseAway | psycopg.Error) -> None:
         self._outage.lost(error)
@@ -115,7 +116,8 @@ class Worker:
         try:
             async with asyncio.timeout(_FLUSH_SECONDS):
                 await self._intake.stop()
-                await self._adopt()
+                if not self._answered:
+                    await self._adopt()
         except (DatabaseAway, psycopg.Error) as error:
             self._outage.lost(error)
         except TimeoutError:

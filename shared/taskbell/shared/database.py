@@ -24,6 +24,7 @@ from taskbell.shared.address import conninfo, where
 from taskbell.shared.errors import DatabaseAway
 from taskbell.shared.guard import AWAY, RETRIED, Guard, cut, was_spoken_to
 from taskbell.shared.statement import Statement
+from taskbell.shared.statements import states
 
 __all__ = ["AWAY", "Database", "DedicatedConnection", "Rows", "conninfo", "cut", "where"]
 
@@ -198,6 +199,13 @@ class DedicatedConnection:
             self._connection.adapters.register_loader("jsonb", _Jsonb)
             self._connection.adapters.register_loader("jsonb", _BinaryJsonb)
         return self._connection
+
+    async def require_writable(self) -> None:
+        """Raise ``DatabaseAway`` if the database takes no writes: it is reached, and no use."""
+        (row,) = await self.run(states.TAKES_WRITES)
+        if not row.takes_writes:
+            await self.close()  # what a session may do can be fixed when it begins
+            raise DatabaseAway("the database is read-only")
 
     def forget_if_ended(self) -> None:
         """Let the next use open another connection if the server ended this one while it rested.

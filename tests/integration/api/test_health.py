@@ -1,7 +1,7 @@
 """Alive, ready and metrics; what still works while the database takes no writes, or is away."""
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -9,12 +9,12 @@ from uuid import uuid4
 import httpx2
 import psycopg
 import pytest
-from psycopg import sql
 
 from integration.api.callers import problem, submit
 from support.api import ADMIN, Api, MakeApi, open_api
 from support.hands import Hands
 from support.issuer import AUDIENCE, IssuerServer
+from support.read_only import read_only
 from support.stores import Stand
 from support.workers import rows
 from taskbell.producer.api.app import build
@@ -38,21 +38,6 @@ async def opened(url: str, **settings: Any) -> AsyncGenerator[Api]:
         yield api
     finally:
         await api.close()
-
-
-@contextmanager
-def read_only(url: str) -> Generator[None]:
-    """New sessions of this database take no writes meanwhile."""
-    with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        database = sql.Identifier(connection.info.dbname)
-        setting = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on")
-        connection.execute(setting.format(database))
-        try:
-            yield
-        finally:
-            connection.execute("SET default_transaction_read_only = off")
-            reset = sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only")
-            connection.execute(reset.format(database))
 
 
 async def test_a_process_with_everything_is_alive_and_ready(api: Api) -> None:

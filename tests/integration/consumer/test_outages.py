@@ -5,10 +5,12 @@ import time
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 
 from integration.consumer.applications import gated
 from support.factories import make_tasks
 from support.proxy import Proxy
+from support.read_only import Looks, end_sessions, read_only
 from support.workers import Reports, rows, task_of, working
 from taskbell.consumer import Consumer, Context, Fixed
 from taskbell.shared.database import conninfo
@@ -99,6 +101,28 @@ async def test_a_keeper_whose_connection_broke_beats_on_over_another(
 
     assert any(each.purpose == "keeper" for each in reports.of(DatabaseLost))
     assert task_of(database_url, task_id).attempt_count == 1
+
+
+async def test_a_database_that_takes_no_writes_is_away_until_it_takes_them(
+    database_url: str, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, app = Looks(monkeypatch), Consumer()
+
+    @app.handler("t")
+    async def noop(_context: Context, _payload: object) -> None:
+        return None
+
+    async with working(app, database_url, reports):
+        with read_only(database_url):
+            end_sessions(database_url)
+            await reports.some(DatabaseLost, lambda each: each.purpose == "claim")
+            await looks.by("claim", looks.count("claim") + 3)
+            found = [each for each in reports.of(DatabaseFound) if each.purpose == "claim"]
+        (task_id,) = make_tasks(database_url, type="t")
+        await reports.settled(task_id)
+
+    assert found == []
+    assert [each.purpose for each in reports.of(DatabaseLost)].count("claim") == 1
 
 
 async def test_a_settlement_whose_answer_was_lost_resolves_to_the_truth(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from support.factories import make_tasks
+from support.read_only import Looks, end_sessions, read_only
 from support.waiting import PATIENCE
 from support.workers import Reports, rows
 from taskbell.shared.database import Database, DedicatedConnection
@@ -156,6 +157,31 @@ async def test_after_every_connect_holders_may_beat_before_anybody_reaps(
 
     assert first >= 2.0
     assert again >= 1.9
+    assert len(reports.of(DatabaseLost)) == len(reports.of(DatabaseFound)) == 1
+
+
+async def test_a_database_that_takes_no_writes_is_away_until_it_takes_them(
+    hire: Hire, database_url: str, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, duty = Looks(monkeypatch), Counted(0.01)
+    caretaker = hire(duty)
+    running = asyncio.ensure_future(caretaker.run())
+    try:
+        with read_only(database_url):
+            end_sessions(database_url)
+            await reports.some(DatabaseLost)
+            await looks.by("maintenance", looks.count("maintenance") + 3)
+            found_meanwhile = reports.of(DatabaseFound)
+        await reports.some(DatabaseFound)
+        ran = duty.runs
+        while duty.runs == ran:
+            await asyncio.to_thread(rows, database_url, _RESTED)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    assert found_meanwhile == []
     assert len(reports.of(DatabaseLost)) == len(reports.of(DatabaseFound)) == 1
 
 

@@ -98,7 +98,7 @@ class Caretaker:
         while True:
             try:
                 if not connected:
-                    await self._connection.opened()
+                    await self._connection.require_writable()
                     self._outage.found()
                     if Reap.name in self._not_before:
                         self._not_before[Reap.name] = loop_time() + _GRACE_AFTER_CONNECT

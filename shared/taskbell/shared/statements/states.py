@@ -44,3 +44,8 @@ SELECT pg_is_in_recovery() AS standby,
        EXISTS (SELECT FROM taskbell.secret s WHERE s.name = 'cursor') AS secret
 """)
 """Whether the database takes writes, and has what the replicas of the HTTP interface share."""
+
+TAKES_WRITES = Statement("""
+SELECT current_setting('transaction_read_only') = 'off' AS takes_writes
+""")
+"""Also false on a standby."""
