@@ -63,6 +63,7 @@ def test_a_request_that_is_served_is_finished_when_the_process_is_told_to_stop(
         assert client.recv(100).startswith(b"HTTP/1.1 201 ")
     wait_until("it ended", lambda: fleet.ended("api") is not None)
     assert fleet.ended("api") == 0
+    assert f'"url": "{str(url).rstrip("/")}"' in fleet.tail("api"), "where it listens"
     assert "role_stopped" in fleet.tail("api")
 
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support.api import Api
+from support.plans import prepared, read
 from taskbell.shared.database import conninfo
 from taskbell.shared.forecast import COUNTED
 from taskbell.shared.statements import reading
@@ -166,19 +167,11 @@ def test_looking_at_a_task_reads_a_bounded_part_of_its_queue(database_url: str, 
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
         connection.execute(BURST)
         connection.execute("VACUUM ANALYZE taskbell.task, taskbell.outbox")
-        connection.execute(f"SET plan_cache_mode = force_{mode}_plan".encode())
-        connection.execute(
-            "PREPARE shown AS "
-            + reading.READ.sql.replace(":task_id", "$1").replace(":owner_id", "$2")
-        )
-        last = "01900000-0000-7000-8000-000000004e20"
-        (plan,) = connection.execute(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE shown ('{last}', 'alice')"
-        ).fetchone() or (None,)
+    with psycopg.connect(conninfo(database_url)) as connection:
+        last = UUID("01900000-0000-7000-8000-000000004e20")
+        nodes = prepared(connection, reading.READ, mode, task_id=last, owner_id="alice")
 
-    assert plan is not None
-    told = plan[0]["Plan"]
-    assert told["Shared Hit Blocks"] + told["Shared Read Blocks"] < COUNTED + 100
+    assert read(nodes) < COUNTED + 100
 
 
 async def test_a_paused_queue_promises_nothing(api: Api, database_url: str) -> None:

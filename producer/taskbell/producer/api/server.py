@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import NoReturn
 
 import uvicorn
@@ -31,6 +32,13 @@ from taskbell.shared.loop import end_with, spare_the_collector
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 20
 _REST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listening(Event):
+    """Requests are taken at this address."""
+
+    url: str
 
 
 class CannotServe(Exception):
@@ -63,7 +71,12 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
         listener = bound(settings.api_host, settings.api_port)
     except (ValueError, OSError) as error:
         raise CannotServe(str(error)) from error
-    server = Server(config, lambda: observe(RoleStarted("api", name, ())))
+
+    def tell_started() -> None:
+        observe(RoleStarted("api", name, ()))
+        observe(Listening(_url_of(settings, listener)))
+
+    server = Server(config, tell_started)
     _stop_on_signals(server, parts.watcher.stop)
     spare_the_collector()
     watching = asyncio.create_task(parts.watcher.run(), name="watcher")
@@ -74,6 +87,12 @@ async def serve(settings: ApiSettings, observe: Observer) -> None:
         await asyncio.wait({watching})
         await close(parts)
     observe(RoleStopped("api", name))
+
+
+def _url_of(settings: ApiSettings, listener: socket.socket) -> str:
+    host = f"[{settings.api_host}]" if ":" in settings.api_host else settings.api_host
+    scheme = "http" if settings.api_tls_cert is None else "https"
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"
 
 
 async def close(parts: Parts) -> None:
