@@ -21,9 +21,12 @@ PATIENCE = 90.0
 """Seconds: many times what the end of a server takes on a machine that has nothing else to do."""
 
 PARENT = """
+import signal
 import sys
 from contextlib import ExitStack
 from services import open_postgres, open_rabbitmq
+# A shell that runs the tests in its background has them ignore Ctrl-C, which is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with ExitStack() as running:
     if "postgres" in sys.argv:
         running.enter_context(open_postgres(durable=False))
