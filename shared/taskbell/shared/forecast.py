@@ -4,7 +4,7 @@ from typing import Final
 
 from taskbell.shared.limits import DELAY_SECONDS
 
-COUNTED: Final = 200
+COUNTED: Final = 100
 """So many of those who are served before a task are counted; the rest is estimated."""
 
 

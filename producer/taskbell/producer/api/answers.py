@@ -75,7 +75,7 @@ class ShownTask(ListedTask):
         int | None,
         Field(
             description="While it is due and waits: where in its queue, from 1, by priority and "
-            "age; beyond 200 an estimate."
+            "age; beyond 100 an estimate."
         ),
     ]
     estimated_start_at: Annotated[
